@@ -1,0 +1,70 @@
+"""The exceptions of pytest-netperf.
+
+    NetperfError
+    ├── ConfigError          the user wrote something we cannot accept; nothing was run
+    │   ├── BenchError       a bench file
+    │   ├── MarkError        a netperf_link or netperf_limit mark, or an argument of a traffic call
+    │   ├── LimitError       a limit, in a mark or a limits file
+    │   └── QuantityError    a number, unit or quantity name
+    └── StationError         the bench (this machine, its tools, a peer) failed; the device is not to blame
+        ├── LinkError        a link could not be brought up or proved
+        ├── KeeperError      the process that owns the links died or could not start
+        └── TrafficError     the traffic tool failed: missing, refused, frozen, killed
+
+A ConfigError is reported where it was written, before anything runs. A StationError makes the row ERROR, never FAIL.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BenchError",
+    "ConfigError",
+    "KeeperError",
+    "LimitError",
+    "LinkError",
+    "MarkError",
+    "NetperfError",
+    "QuantityError",
+    "StationError",
+    "TrafficError",
+]
+
+
+class NetperfError(Exception):
+    """Everything that this package raises on purpose."""
+
+
+class ConfigError(NetperfError):
+    """The user's input is not acceptable. The message says what was given, what is expected, where, and the way out."""
+
+
+class BenchError(ConfigError):
+    """A bench file that is unreadable, broken or contradictory. The message lists every mistake, one a line."""
+
+
+class MarkError(ConfigError):
+    """A wrong argument of a mark or of a traffic call."""
+
+
+class LimitError(ConfigError):
+    """A limit that is malformed, contradictory or can never hold."""
+
+
+class QuantityError(ConfigError):
+    """A number without a unit, an unknown unit, or an unknown quantity."""
+
+
+class StationError(NetperfError):
+    """The bench failed, not the device: the row becomes ERROR with this message as its reason."""
+
+
+class LinkError(StationError):
+    """A link could not be brought up, or did not prove itself."""
+
+
+class KeeperError(StationError):
+    """The keeper process could not start or is gone."""
+
+
+class TrafficError(StationError):
+    """The traffic tool is missing, refused to run, froze, or was killed."""

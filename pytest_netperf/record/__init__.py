@@ -1,0 +1,1 @@
+"""Records: the only thing that crosses processes and survives them."""

@@ -1,0 +1,1 @@
+"""Traffic: a workload goes in, a result comes out."""

@@ -1,0 +1,110 @@
+"""What a traffic run was asked to do and what it delivered. Pure data, SI units."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+__all__ = ["Direction", "Flow", "Interval", "Reading", "Result", "Workload"]
+
+Direction = Literal["forward", "reverse", "bidirectional"]
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True):
+    """The load a test asks for. ``forward`` sends from endpoint a (iperf3 client) to endpoint b (iperf3 server)."""
+
+    protocol: Literal["tcp", "udp"] = "tcp"
+    direction: Direction = "forward"
+    duration_s: float = 10.0
+    """Seconds of traffic that count, after ``omit_s``."""
+    omit_s: float = 1.0
+    """Seconds of traffic at the start that do not count."""
+    streams: int = 1
+    interval_s: float = 1.0
+    mss_bytes: int | None = None
+    """Advertised TCP maximum segment size (``iperf3 -M``); with timestamps the payload of a segment is 12 less."""
+    zerocopy: bool = False
+    window_bytes: int | None = None
+    congestion: str | None = None
+    bitrate_bps: float | None = None
+    """Offered payload rate of each direction in bit/s, all streams together; None is unlimited (TCP)."""
+    length_bytes: int | None = None
+    dscp: int | None = None
+    ip_version: Literal[4, 6] = 4
+
+
+class Interval(msgspec.Struct, frozen=True, kw_only=True):
+    """One reporting interval, all streams of one direction together."""
+
+    start_s: float
+    seconds: float
+    bytes: int
+    omitted: bool = False
+    retransmits: int | None = None
+
+
+class Flow(msgspec.Struct, frozen=True, kw_only=True):
+    """One direction of a run. None means the document does not say; it never means zero.
+
+    ``received_*`` is what the receiver counted (the value we judge); ``sent_*`` what the sender counted (evidence).
+    Each rate is over its own seconds. ``frame_loss_ratio`` is a fraction 0..1 recomputed from bytes where possible.
+    """
+
+    direction: Literal["forward", "reverse"]
+    received_bytes: int | None = None
+    received_seconds: float | None = None
+    received_bps: float | None = None
+    sent_bytes: int | None = None
+    sent_seconds: float | None = None
+    sent_bps: float | None = None
+    retransmits: int | None = None
+    packets: int | None = None
+    lost_packets: int | None = None
+    frame_loss_ratio: float | None = None
+    jitter_s: float | None = None
+    intervals: tuple[Interval, ...] = ()
+    """Receiver's intervals where known, else the sender's. Tails shorter than 10 % of the interval are dropped."""
+    intervals_from: Literal["receiver", "sender"] | None = None
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What one iperf3 output says, and whether its received rate can be trusted."""
+
+    trusted: bool
+    reason: str
+    """Why it can be trusted, or why not; always one sentence a person can act on."""
+    flows: tuple[Flow, ...] = ()
+    """Forward first, then reverse; empty when nothing usable was found."""
+    kind: Literal["json", "json-stream", "text", "empty", "unknown"] = "unknown"
+    role: Literal["client", "server"] | None = None
+    iperf3_version: str | None = None
+    protocol: Literal["tcp", "udp", "sctp"] | None = None
+    duration_s: float | None = None
+    omit_s: float | None = None
+    streams: int | None = None
+    congestion: str | None = None
+    host_cpu_percent: float | None = None
+    """CPU of the process that wrote the document (the process only, not softirq)."""
+    remote_cpu_percent: float | None = None
+    notes: tuple[str, ...] = ()
+    """Oddities that do not spoil the trust (prefix text, repaired numbers, dropped tails ...)."""
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """One traffic run as an engine delivers it."""
+
+    workload: Workload
+    trusted: bool
+    reason: str
+    flows: tuple[Flow, ...]
+    engine: str
+    client_version: str | None = None
+    server_version: str | None = None
+    client_command: tuple[str, ...] = ()
+    server_command: tuple[str, ...] = ()
+    client_output: str = ""
+    server_output: str = ""
+    congestion: str | None = None
+    elapsed_s: float = 0.0
+    notes: tuple[str, ...] = ()
