@@ -1,0 +1,1 @@
+"""What else was true while traffic ran: port counters, CPU, link state."""
