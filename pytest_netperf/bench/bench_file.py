@@ -1,0 +1,334 @@
+"""Reads a bench file (TOML) into a `Bench`, validated whole: every mistake is reported at once.
+
+The file says what exists: a ``[station]``, ``[[device]]`` tables, and in each its ``[[device.link]]`` tables. A mistake
+reads ``bench.toml: device[1].link[0].speed: 2.5 has no unit; …``, with positions counted from 0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from pytest_netperf.bench.builtin import host_name
+from pytest_netperf.bench.model import (
+    FAULT_DIRECTIONS,
+    MTU_RANGE,
+    TOPOLOGIES,
+    Bench,
+    Device,
+    Fault,
+    LinkSpec,
+    Port,
+    Station,
+)
+from pytest_netperf.bench.toml_table import TomlTable, shown
+from pytest_netperf.errors import BenchError, QuantityError
+from pytest_netperf.quantities import format_speed, parse_rate, parse_ratio, parse_speed
+
+__all__ = ["load_bench", "parse_bench", "parse_fault"]
+
+_MAX_NAME = 100
+_HEX = "[0-9a-fA-F]"
+_PORT = re.compile(
+    rf"pci-{_HEX}{{4,8}}:{_HEX}{{2}}:{_HEX}{{2}}\.[0-7](/\d{{1,3}})?"
+    rf"|mac-{_HEX}{{2}}(:{_HEX}{{2}}){{5}}"
+    r"|altname-[^\s/]{1,127}"
+)
+_TOML_POSITION = re.compile(r"(?P<what>.*) \(at line (?P<line>\d+), column (?P<column>\d+)\)", re.DOTALL)
+
+_Choice = TypeVar("_Choice", bound=str)
+
+
+def load_bench(path: str | Path) -> Bench:
+    """The bench that this file describes; `BenchError` with all mistakes when it cannot be read or understood."""
+    where = str(path)
+    file = Path(path)
+    try:
+        if file.is_dir():
+            raise BenchError(f"{where}: is a directory; give a bench file (TOML)")
+        if file.exists() and not file.is_file():
+            raise BenchError(f"{where}: is not a regular file; give a bench file (TOML)")
+        raw = file.read_bytes()
+    except FileNotFoundError:
+        raise BenchError(f"{where}: there is no such bench file") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise BenchError(f"{where}: the bench file cannot be read: {reason}") from None
+    try:
+        # A byte order mark is what some editors put first; TOML itself does not know it.
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise BenchError(
+            f"{where}: line {line}: byte 0x{raw[error.start]:02x} is not UTF-8; save the bench file as UTF-8"
+        ) from None
+    return _bench(_toml(text, where), where, hashlib.sha256(raw).hexdigest())
+
+
+def parse_bench(text: str, where: str | Path = "bench") -> Bench:
+    """The bench that this TOML text describes; ``where`` stands for the file in messages."""
+    return _bench(_toml(text, str(where)), str(where), hashlib.sha256(text.encode("utf-8", "replace")).hexdigest())
+
+
+def parse_fault(data: object, key: str) -> tuple[Fault | None, list[str]]:
+    """A ``{rate, loss, direction}`` table as a fault, or None and what is wrong with it, each with its key path."""
+    mistakes: list[str] = []
+    if not isinstance(data, dict):
+        return None, [f"{key}: {shown(data)} is not a table with rate, loss and direction"]
+    table = TomlTable(data, key, mistakes)
+    rate = _quantity(table, "rate", parse_rate, "1.9 Gbps")
+    loss = _fault_loss(table)
+    direction = _choice(table, "direction", FAULT_DIRECTIONS, "both")
+    if "rate" not in data and "loss" not in data:
+        table.wrong(None, 'names no fault; give rate (such as "1.9 Gbps"), loss (such as "0.5 %") or both')
+    table.close()
+    return (None if mistakes else Fault(rate_bps=rate, loss_ratio=loss, direction=direction)), mistakes
+
+
+def _toml(text: str, where: str) -> dict[str, object]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        position = _TOML_POSITION.fullmatch(str(error))
+        if position is None:
+            raise BenchError(f"{where}: broken TOML: {error}") from None
+        line, column = int(position["line"]), int(position["column"])
+        source = text.replace("\r\n", "\n").split("\n")[line - 1].strip()
+        raise BenchError(
+            f"{where}: line {line}, column {column}: broken TOML: {position['what']}"
+            + (f"; the line is: {shown(source)}" if source else "")
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise BenchError(f"{where}: broken TOML: {error}") from None
+
+
+def _bench(data: dict[str, object], where: str, sha256: str) -> Bench:
+    mistakes: list[str] = []
+    root = TomlTable(data, "", mistakes)
+    station = _station(root.table("station"))
+    devices = tuple(_device(table) for table in root.tables("device"))
+    if "device" not in data:
+        root.wrong("device", "the bench is empty; describe at least one device in a [[device]] table")
+    elif data["device"] == []:
+        root.wrong("device", "the list is empty; a bench needs at least one device")
+    _repeated(mistakes, "device", "serial", (device.serial for device in devices))
+    root.close()
+    if mistakes:
+        raise BenchError("\n".join(f"{where}: {mistake}" for mistake in mistakes))
+    return Bench(station=station, devices=devices, path=where, sha256=sha256)
+
+
+def _station(table: TomlTable | None) -> Station:
+    """A station without a name is called after its host, like that of the built-in bench."""
+    if table is None:
+        return Station(name=host_name())
+    name = table.text("name")
+    location = table.text("location")
+    table.close()
+    return Station(name=name or host_name(), location=location)
+
+
+def _device(table: TomlTable) -> Device:
+    serial = _folder_name(table, "serial")
+    model = table.text("model")
+    batch = table.text("batch")
+    links = tuple(_link(link) for link in table.tables("link"))
+    _repeated(table.mistakes, f"{table.path}.link", "name", (link.name for link in links))
+    table.close()
+    return Device(serial=serial, model=model, batch=batch, links=links)
+
+
+def _link(table: TomlTable) -> LinkSpec:
+    name = _folder_name(table, "name")
+    topology = _choice(table, "topology", TOPOLOGIES, "pair")
+    simulated = table.flag("simulated", default=False)
+    shaped = table.flag("shaped", default=True)
+    speed = _quantity(table, "speed", parse_speed, "2.5G")
+    mtu = table.integer("mtu", *MTU_RANGE, "bytes")
+    media = table.text("media")
+    a, b = (_port(table.table(end)) for end in "ab")
+    fault = _link_fault(table, speed if shaped else None, simulated is False)
+    if shaped is not False and not table.given("speed"):
+        table.wrong("speed", 'is missing; write the speed that the link is sold for, such as speed = "2.5G"')
+    if shaped is False and simulated is False:
+        table.wrong("shaped", "only a simulated link can be unshaped; add simulated = true or remove shaped")
+    if simulated is False:
+        for end in "ab":
+            if not table.given(end):
+                table.wrong(
+                    end,
+                    "is missing; a link that is not simulated needs both its ports, "
+                    f'such as {end} = {{ port = "pci-0000:04:00.0" }}; or write simulated = true',
+                )
+    if a is not None and b is not None and a.port and (a.port.lower(), a.namespace) == (b.port.lower(), b.namespace):
+        table.wrong("b", f"{shown(b.port)} is the port of end a too; a link joins two ports")
+    table.close()
+    return LinkSpec(
+        name=name,
+        topology=topology,
+        speed_bps=speed,
+        mtu=mtu,
+        media=media,
+        simulated=bool(simulated),
+        shaped=bool(shaped),
+        fault=fault,
+        a=a,
+        b=b,
+    )
+
+
+def _link_fault(table: TomlTable, speed_bps: float | None, physical: bool) -> Fault | None:
+    data = table.take("fault")
+    if data is None:
+        return None
+    path = table.path_of("fault")
+    if physical:
+        table.wrong("fault", "only a simulated link can be made faulty; add simulated = true or remove fault")
+    fault, mistakes = parse_fault(data, path)
+    table.mistakes.extend(mistakes)
+    if fault and fault.rate_bps and speed_bps and fault.rate_bps >= speed_bps:
+        table.mistakes.append(
+            f"{path}.rate: {format_speed(fault.rate_bps)} is not below the speed of the link "
+            f"({format_speed(speed_bps)}), so nothing would be faulty"
+        )
+    return fault
+
+
+def _fault_loss(table: TomlTable) -> float | None:
+    loss = _quantity(table, "loss", parse_ratio, "0.5 %", positive=False)
+    if loss is not None and not 0 < loss < 1:
+        table.wrong("loss", f"{loss * 100:g} % is not between 0 % and 100 %, both excluded")
+        return None
+    return loss
+
+
+def _port(table: TomlTable | None) -> Port | None:
+    if table is None:
+        return None
+    port = table.text("port", required=True) or ""
+    if port and not _PORT.fullmatch(port):
+        table.wrong(
+            "port",
+            f"{shown(port)} does not name a port in a way that survives a reboot; write pci-0000:04:00.0, "
+            "pci-0000:04:00.0/1 (second port of the card), mac-00:00:5e:00:53:01 or altname-NAME",
+        )
+    address = table.text("address")
+    gateway = table.text("gateway")
+    interface = _interface(table, address) if address else None
+    if gateway:
+        _check_gateway(table, gateway, interface, address)
+    namespace = table.text("namespace")
+    table.close()
+    return Port(port=port, address=address, gateway=gateway, namespace=namespace)
+
+
+def _interface(table: TomlTable, address: str) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface | None:
+    way_out = "write an address with its prefix length, such as 198.18.1.2/24"
+    try:
+        interface = ipaddress.ip_interface(address)
+    except ValueError as error:
+        table.wrong("address", f"{shown(address)} is not an IP address with a prefix length ({error}); {way_out}")
+        return None
+    if "/" not in address:
+        table.wrong("address", f"{shown(address)} has no prefix length; {way_out}")
+        return None
+    network = interface.network
+    if interface.is_multicast or interface.is_unspecified or interface.is_loopback:
+        table.wrong("address", f"{shown(address)} cannot be the address of a port; {way_out}")
+    elif network.version == 4 and network.prefixlen < 31:
+        for special, what in ((network.network_address, "network"), (network.broadcast_address, "broadcast")):
+            if interface.ip == special:
+                table.wrong("address", f"{shown(address)} is the {what} address of {network}; {way_out}")
+    return interface
+
+
+def _check_gateway(
+    table: TomlTable,
+    gateway: str,
+    interface: ipaddress.IPv4Interface | ipaddress.IPv6Interface | None,
+    address: str | None,
+) -> None:
+    try:
+        ip = ipaddress.ip_address(gateway)
+    except ValueError:
+        table.wrong("gateway", f"{shown(gateway)} is not an IP address; write one such as 198.18.1.1, without prefix")
+        return
+    if address is None:
+        table.wrong("gateway", "needs an address of the port beside it, such as 198.18.1.2/24")
+    elif interface is not None and interface.ip == ip:
+        table.wrong("gateway", f"{shown(gateway)} is the address of the port itself")
+    elif interface is not None and ip not in interface.network and not ip.is_link_local:
+        table.wrong("gateway", f"{shown(gateway)} cannot be reached from {shown(address)}: it is outside its network")
+
+
+def _quantity(
+    table: TomlTable, key: str, parse: Callable[[str], float], example: str, *, positive: bool = True
+) -> float | None:
+    value = table.take(key)
+    if value is None:
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        table.wrong(key, f'{shown(value)} has no unit; write text with a unit, such as "{example}"')
+        return None
+    if not isinstance(value, str):
+        table.wrong(key, f'{shown(value)} is not text with a unit, such as "{example}"')
+        return None
+    try:
+        number = float(parse(value))
+    except QuantityError as error:
+        table.wrong(key, str(error))
+        return None
+    if not number < float("inf") or (positive and number <= 0):
+        table.wrong(key, f'{shown(value)} is not a finite number above zero; write a value such as "{example}"')
+        return None
+    return number
+
+
+def _choice(table: TomlTable, key: str, allowed: tuple[_Choice, ...], default: _Choice) -> _Choice:
+    value = table.text(key)
+    if value is None:
+        return default
+    for choice in allowed:
+        if value == choice:
+            return choice
+    table.wrong(key, f"{shown(value)} is not one of {', '.join(allowed)}", near=(value, allowed))
+    return default
+
+
+def _folder_name(table: TomlTable, key: str) -> str:
+    """A name that becomes a folder of the results and a part of test ids: it must not lead out of either."""
+    name = table.text(key, required=True) or ""
+    if not name:
+        return ""
+    problem = None
+    if len(name) > _MAX_NAME or len(name.encode("utf-8", "replace")) > 255:
+        problem = f"is {len(name)} characters long; at most {_MAX_NAME} characters (and 255 bytes) are allowed"
+    elif name.startswith("."):
+        problem = "starts with a dot"
+    elif not name.isprintable():
+        problem = "contains control or invisible characters"
+    elif "/" in name or "\\" in name:
+        problem = "contains a slash"
+    elif "::" in name or "[" in name or "]" in name:
+        problem = "contains '::', '[' or ']', which pytest's test ids use themselves"
+    elif name != name.strip():
+        problem = "starts or ends with a space"
+    if problem:
+        table.wrong(key, f"{shown(name)} {problem}; it names a folder of the results and a part of test ids")
+    return name
+
+
+def _repeated(mistakes: list[str], path: str, key: str, names: Iterable[str]) -> None:
+    listed = list(names)
+    for name, count in Counter(listed).items():
+        if name and count > 1:
+            places = [f"{path}[{index}]" for index, other in enumerate(listed) if other == name]
+            mistakes.append(
+                f"{places[-1]}.{key}: {shown(name)} is used {count} times ({', '.join(places)}); make it unique"
+            )
