@@ -93,7 +93,7 @@ def test_rates_are_read_exactly(text, bps):
         ("9.8 gbps", "unknown unit 'gbps' for a rate (did you mean 'Gbps'?)"),
         ("9.8 Mbit", "unknown unit 'Mbit' for a rate"),
         ("9.8 GBps", "read as bits and as bytes; say 'Gbit/s' or 'GB/s'"),
-        ("9.8 KB/s", "unknown unit 'KB/s' for a rate (did you mean 'kb/s' or 'kB/s'?)"),
+        ("9.8 KB/s", "unknown unit 'KB/s' for a rate (did you mean 'kb/s' or 'Kb/s' or 'kB/s'?)"),
         ("9.8 Gbps or so", "unknown unit 'Gbps or so'"),
         ("3 s", "'s' is a unit of time, expected a rate"),
         ("5 %", "'%' is a unit of ratio, expected a rate"),
