@@ -6,11 +6,41 @@ PASS. REJECTED needs a FAIL, which only the device can cause. Everything else is
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable
+from typing import Protocol
 
-from pytest_netperf.record.schema import DeviceVerdict, Row, Verdict
+__all__ = ["WORST_LAST", "DeviceVerdict", "Verdict", "device_verdict", "worst"]
 
-__all__ = ["WORST_LAST", "device_verdict", "worst"]
+
+class Verdict(enum.Enum):
+    """What a row says."""
+
+    PASS = "PASS"
+    FAIL = "FAIL"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    INVALID = "INVALID"
+    ERROR = "ERROR"
+    ABORTED = "ABORTED"
+    SKIPPED = "SKIPPED"
+    NOT_RUN = "NOT RUN"
+    CRASHED = "CRASHED"
+
+
+class DeviceVerdict(enum.Enum):
+    """What a sheet says about its device."""
+
+    ACCEPTED = "ACCEPTED"
+    REJECTED = "REJECTED"
+    NOT_PROVEN = "NOT PROVEN"
+
+
+class _Judged(Protocol):
+    @property
+    def verdict(self) -> Verdict: ...
+    @property
+    def required(self) -> bool: ...
+
 
 WORST_LAST: tuple[Verdict, ...] = (
     Verdict.PASS,
@@ -31,7 +61,7 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return max(verdicts, key=_RANK.__getitem__, default=Verdict.NOT_RUN)
 
 
-def device_verdict(rows: Iterable[Row]) -> DeviceVerdict:
+def device_verdict(rows: Iterable[_Judged]) -> DeviceVerdict:
     """The verdict of a device over its rows; rows that are not required are information and do not count."""
     required = [row.verdict for row in rows if row.required]
     if Verdict.FAIL in required:

@@ -1,0 +1,1 @@
+"""Links: bring a link up, prove it, and put everything back."""

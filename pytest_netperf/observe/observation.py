@@ -19,6 +19,9 @@ class PortCounters(msgspec.Struct, frozen=True, kw_only=True):
     rx_dropped: int = 0
     tx_dropped: int = 0
     carrier_changes: int = 0
+    udp_buffer_errors: int = 0
+    """Datagrams that reached this end and were thrown away because the program did not read fast enough: the tester's
+    fault (UdpRcvbufErrors of the namespace)."""
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,10 +11,11 @@ All numbers are in the SI unit named beside them (bit/s, s, bytes, ratio).
 
 from __future__ import annotations
 
-import enum
 from typing import Any, Literal
 
 import msgspec
+
+from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -32,52 +33,42 @@ __all__ = [
 SCHEMA_VERSION = "1.0"
 
 
-class Verdict(enum.Enum):
-    """What a row says. Ordered from best to worst in `pytest_netperf.judge.verdict`."""
-
-    PASS = "PASS"
-    FAIL = "FAIL"
-    INCONCLUSIVE = "INCONCLUSIVE"
-    INVALID = "INVALID"
-    ERROR = "ERROR"
-    ABORTED = "ABORTED"
-    SKIPPED = "SKIPPED"
-    NOT_RUN = "NOT RUN"
-    CRASHED = "CRASHED"
-
-
-class DeviceVerdict(enum.Enum):
-    """What a sheet says about its device."""
-
-    ACCEPTED = "ACCEPTED"
-    REJECTED = "REJECTED"
-    NOT_PROVEN = "NOT PROVEN"
-
-
 class DeviceInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The thing under test."""
 
     serial: str
+    """Serial number; it names the sheet."""
     model: str | None = None
+    """Model name, as in the bench file."""
     batch: str | None = None
+    """Production batch or delivery."""
 
 
 class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
     """Throughput of one interval, for the plot."""
 
     start_s: float
+    """Start of the interval in s after the start of the traffic."""
     seconds: float
+    """Length of the interval in s."""
     throughput_bps: float
+    """Payload throughput of the interval in bit/s."""
     omitted: bool = False
+    """True for an interval at the start that does not count."""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why the value can, or cannot, be believed. Everything a stranger needs to judge the row again."""
 
     series: tuple[SeriesPoint, ...] = ()
+    """Throughput over time."""
     series_from: Literal["receiver", "sender"] | None = None
+    """The end that counted the series."""
     facts: dict[str, Any] = {}
-    """Flat name -> number or text: received_bytes, retransmits, port counters, tester CPU, commands, versions ..."""
+    """Flat name -> number or text: received_bytes, retransmits, port counters, tester CPU, commands, versions ...
+
+    The ledger adds ``attempts`` to a row that took several: a list with attempt, verdict, value, reason, started_at.
+    """
     doubts: tuple[str, ...] = ()
     """One sentence each: what was seen, what it means, what to do next."""
     documents: dict[str, str] = {}
@@ -105,34 +96,51 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One judged quantity of one measurement of one device."""
 
     id: str
+    """Unique in its run; the same in every attempt."""
     test: str
+    """pytest node id."""
     device: DeviceInfo
+    """The device that was measured."""
     link: str | None = None
+    """Link of the bench, None for a measurement that uses none."""
     quantity: str
+    """Name of the quantity in the registry, e.g. throughput."""
     unit: str
-    """SI unit of ``value``, ``ceiling``, ``limit_low`` and ``limit_high``: "bit/s", "s", "1" for counts and ratios."""
+    """SI unit of ``value``, ``ceiling`` and the limits: "bit/s", "s", "1" for counts, "ratio" for fractions."""
     value: float | None = None
+    """What was measured; None when nothing was."""
     limit: str | None = None
     """The limit in canonical words, e.g. ">= 2.3 Gbit/s" or ">= 98 % of ceiling (2.307 Gbit/s)"."""
     limit_low: float | None = None
+    """Smallest value allowed; None when there is no such bound."""
     limit_high: float | None = None
+    """Largest value allowed; None when there is no such bound."""
     limit_source: str | None = None
+    """Where the limit was written: mark or limits file."""
     ceiling: float | None = None
     """What physics allows for this quantity under these conditions."""
     margin: float | None = None
     """(value - limit) / limit, positive on the good side."""
     verdict: Verdict
+    """What this row says."""
     reason: str
+    """Why it has this verdict."""
     next_step: str | None = None
     """What to do about a row that is not PASS."""
     required: bool = True
+    """False for a row that is information only and does not count for the device."""
     simulated: bool = False
+    """True when the link was simulated."""
     conditions: dict[str, Any] = {}
+    """Under which conditions: speed, mtu, direction, protocol ..."""
     evidence: Evidence = Evidence()
+    """Why the value can, or cannot, be believed."""
     attempt: int = 1
+    """1 for the first run of the test, 2 for its first rerun ..."""
     started_at: str | None = None
     """UTC, ISO 8601."""
     duration_s: float | None = None
+    """Time the test took, in s."""
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,8 +162,11 @@ class Sheet(msgspec.Struct, frozen=True, kw_only=True):
     """The acceptance sheet of one device of one run."""
 
     schema_version: str = SCHEMA_VERSION
+    """Version of this schema, major.minor; a new minor version only adds keys."""
     run_id: str
+    """The run that made this sheet."""
     verdict: DeviceVerdict
+    """ACCEPTED, REJECTED or NOT PROVEN."""
     sentence: str
     """One sentence that says why."""
     complete: bool
@@ -163,12 +174,19 @@ class Sheet(msgspec.Struct, frozen=True, kw_only=True):
     simulated: bool
     """True when any row was measured on a simulated link."""
     device: DeviceInfo
+    """The device this sheet is about."""
     station: dict[str, Any]
+    """The bench and its host."""
     software: dict[str, Any]
+    """Name -> version."""
     conditions: dict[str, Any]
+    """Conditions of the whole run: bench file, limits file, command line ..."""
     operator: str | None = None
+    """Who ran it."""
     started_at: str
+    """Start of the run, UTC, ISO 8601."""
     finished_at: str | None = None
+    """End of the run, UTC, ISO 8601; None when it did not come to its own end."""
     counts: dict[str, int] = {}
     """Verdict -> number of rows."""
     rows: tuple[Row, ...] = ()

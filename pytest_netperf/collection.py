@@ -1,0 +1,129 @@
+"""What a test is expected to deliver: its device, its link and a planned row for each quantity that a limit names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_netperf.bench.model import Device
+    from pytest_netperf.bench.plan import LinkPlan
+    from pytest_netperf.judge.limits import Limit
+    from pytest_netperf.record.schema import DeviceInfo, Planned
+
+__all__ = ["DEVICE_FIXTURE", "LINK_FIXTURE", "UNSTATED", "ItemPlan", "limit_marks", "link_marks", "needs"]
+
+LINK_FIXTURE = "netperf_link"
+DEVICE_FIXTURE = "netperf_device"
+RECORD_FIXTURE = "netperf_record"
+ENGINE_FIXTURE = "iperf3"
+
+UNSTATED = "measurement"
+"""Quantity of the planned row of a test that records something which no limit names."""
+
+_LEVELS: tuple[type[pytest.Collector | pytest.Item], ...] = (pytest.Item, pytest.Class, pytest.Module)
+
+
+def needs(fixture_names: Iterable[str]) -> str | None:
+    """The fixture to parametrise a test by: its links, its devices, or None for a test that is not ours."""
+    names = set(fixture_names)
+    if names & {LINK_FIXTURE, ENGINE_FIXTURE}:
+        return LINK_FIXTURE
+    if names & {DEVICE_FIXTURE, RECORD_FIXTURE}:
+        return DEVICE_FIXTURE
+    return None
+
+
+def link_marks(node: pytest.Item | pytest.Collector) -> list[pytest.Mark]:
+    """The netperf_link marks of a test, closest first."""
+    return list(node.iter_markers("netperf_link"))
+
+
+def limit_marks(node: pytest.Item | pytest.Collector) -> Iterator[tuple[pytest.Mark, int]]:
+    """The netperf_limit marks of a test with their level: 0 on the function, 1 class, 2 module, 3 further away."""
+    for owner, mark in node.iter_markers_with_node("netperf_limit"):
+        yield mark, next((level for level, kind in enumerate(_LEVELS) if isinstance(owner, kind)), len(_LEVELS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemPlan:
+    """What the plugin knows about one test before it runs."""
+
+    nodeid: str
+    device: Device
+    link: LinkPlan | None
+    limits: tuple[Limit, ...]
+    measures_traffic: bool
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """Everything that is known before the test runs and that a limit may depend on."""
+        known: dict[str, Any] = {
+            "device": self.device.serial,
+            "model": self.device.model,
+            "batch": self.device.batch,
+            "test": self.nodeid.split("::", 1)[-1].split("[")[0],
+        }
+        if self.link is not None:
+            link, settings = self.link.link, self.link.settings
+            known |= {
+                "link": link.name,
+                "speed": link.speed_bps,
+                "mtu": settings.mtu,
+                "topology": link.topology,
+                "media": link.media,
+                "simulated": link.simulated,
+                "mss": settings.mss_bytes,
+                "ip_version": settings.ip_version,
+            }
+        return {key: value for key, value in known.items() if value is not None}
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """The quantities that limits name, in the order of the marks; without any, the one a test of its kind has."""
+        named = tuple(dict.fromkeys(limit.quantity for limit in self.limits if self._may_apply(limit)))
+        return named or (("throughput",) if self.measures_traffic else (UNSTATED,))
+
+    def _may_apply(self, limit: Limit) -> bool:
+        """Whether what is known beforehand leaves it possible that the limit applies."""
+        from pytest_netperf.judge.limits import applies
+
+        known = self.conditions
+        return applies(limit, known, unknown_matches=True)
+
+    def row_id(self, quantity: str, number: int = 0) -> str:
+        """The id of a row: the same in the plan and when it arrives. ``number`` counts repeated measurements."""
+        return f"{self.nodeid}::{quantity}" + (f"#{number + 1}" if number else "")
+
+    def device_info(self) -> DeviceInfo:
+        """The device as it is written on rows."""
+        from pytest_netperf.record.schema import DeviceInfo
+
+        return DeviceInfo(serial=self.device.serial, model=self.device.model, batch=self.device.batch)
+
+    def planned(self, selected: bool = True) -> list[Planned]:
+        """The rows that must appear on the sheet, whatever happens to the test."""
+        from pytest_netperf.quantities import get_quantity
+        from pytest_netperf.record.schema import Planned
+
+        rows = []
+        for quantity in self.quantities:
+            texts = [limit.text for limit in self.limits if limit.quantity == quantity and self._may_apply(limit)]
+            rows.append(
+                Planned(
+                    id=self.row_id(quantity),
+                    test=self.nodeid,
+                    device=self.device_info(),
+                    link=self.link.link.name if self.link else None,
+                    quantity=quantity,
+                    unit="" if quantity == UNSTATED else get_quantity(quantity).unit,
+                    limit=texts[0] if len(texts) == 1 else None,
+                    conditions=self.conditions,
+                    simulated=bool(self.link and self.link.link.simulated),
+                    selected=selected,
+                )
+            )
+        return rows

@@ -1,0 +1,227 @@
+"""What tests ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+from pytest_netperf.collection import ItemPlan
+from pytest_netperf.errors import ConfigError, MarkError, NetperfError
+from pytest_netperf.session import LinkHandle, NetperfSession, Recorded
+
+if TYPE_CHECKING:
+    from pytest_netperf.bench.model import Device
+    from pytest_netperf.observe.measure import Measurement
+    from pytest_netperf.traffic.result import Workload
+
+__all__ = ["PLAN", "SESSION", "Iperf3", "iperf3", "netperf_device", "netperf_link", "netperf_record"]
+
+SESSION = pytest.StashKey[NetperfSession]()
+PLAN = pytest.StashKey[ItemPlan]()
+
+
+@pytest.fixture(scope="session")
+def netperf_link(request: pytest.FixtureRequest) -> LinkHandle:
+    """The link under test: endpoints ``a`` and ``b``, ``speed``, ``mtu``, ``ceiling(...)``, ``simulated``.
+
+    Parametrised over the devices and links of the bench and the settings of ``netperf_link`` marks. The link is shared
+    by all tests with the same settings; ``netperf_link(scope="function")`` gives each test a cold one.
+    """
+    session: NetperfSession = request.config.stash[SESSION]
+    plan = getattr(request, "param", None)
+    if plan is None:
+        raise MarkError(
+            "netperf_link has no link here: it was asked for by request.getfixturevalue() or by a fixture that pytest "
+            "does not see at collection; name netperf_link or iperf3 among the arguments of the test"
+        )
+    handle = session.handle(plan)
+    handle.ensure_up()
+    return handle
+
+
+class Iperf3:
+    """Traffic over the link of the test. Each call is one measurement: judged, recorded, and returned."""
+
+    def __init__(self, session: NetperfSession, handle: LinkHandle) -> None:
+        self._session = session
+        self.link = handle
+
+    def tcp(
+        self,
+        *,
+        duration: float | str | None = None,
+        omit: float | str | None = None,
+        interval: float = 1.0,
+        streams: int = 1,
+        direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+        mss: int | None = None,
+        zerocopy: bool | None = None,
+        window: int | str | None = None,
+        congestion: str | None = None,
+        bitrate: str | None = None,
+        length: int | None = None,
+        dscp: int | None = None,
+        ip_version: Literal[4, 6] | None = None,
+        **unknown: Any,
+    ) -> Measurement:
+        """Measure TCP throughput: as much as the link carries, unless ``bitrate`` says less.
+
+        ``duration`` and ``omit`` are seconds (whole ones) that do and do not count; ``forward`` sends from a to b.
+        ``mss`` is the advertised segment size in bytes, ``window`` a socket buffer ("4 MiB"), ``bitrate`` the payload
+        rate of all streams of a direction together ("500 Mbps", "50 % of ceiling").
+
+        Raises MarkError for an argument that cannot be, and StationError when the bench fails.
+        """
+        return self._measure(
+            "tcp",
+            {
+                "duration": duration,
+                "omit": omit,
+                "interval": interval,
+                "streams": streams,
+                "direction": direction,
+                "mss": mss,
+                "zerocopy": zerocopy,
+                "window": window,
+                "congestion": congestion,
+                "bitrate": bitrate,
+                "length": length,
+                "dscp": dscp,
+                "ip_version": ip_version,
+                **unknown,
+            },
+        )
+
+    def udp(
+        self,
+        *,
+        bitrate: str | None = None,
+        duration: float | str | None = None,
+        omit: float | str | None = None,
+        interval: float = 1.0,
+        streams: int = 1,
+        direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+        length: int | None = None,
+        dscp: int | None = None,
+        ip_version: Literal[4, 6] | None = None,
+        **unknown: Any,
+    ) -> Measurement:
+        """Measure UDP throughput, frame loss ratio and jitter at an offered payload rate.
+
+        ``bitrate`` is the offered rate of each direction ("900 Mbps", "50 % of ceiling"); 95 % of the ceiling when left
+        out. ``length`` is the datagram's payload in bytes; left out, datagrams fill the MTU.
+        """
+        return self._measure(
+            "udp",
+            {
+                "bitrate": bitrate,
+                "duration": duration,
+                "omit": omit,
+                "interval": interval,
+                "streams": streams,
+                "direction": direction,
+                "length": length,
+                "dscp": dscp,
+                "ip_version": ip_version,
+                **unknown,
+            },
+        )
+
+    def _measure(self, protocol: Literal["tcp", "udp"], arguments: dict[str, Any]) -> Measurement:
+        from pytest_netperf.observe.measure import measure
+
+        running = self._session.running()
+        workload = self._workload(protocol, arguments)
+        try:
+            measurement = measure(
+                self._session.engine, self.link.ensure_up(), workload, slots=self._session.options.slots
+            )
+        except NetperfError as error:
+            running.failures.append((workload, error))
+            raise
+        running.measured.append(measurement)
+        return measurement
+
+    def _workload(self, protocol: Literal["tcp", "udp"], arguments: dict[str, Any]) -> Workload:
+        from pytest_netperf.physics import goodput_ceiling_bps
+        from pytest_netperf.traffic.request import make_workload
+
+        plan = self.link.plan
+        settings = plan.settings
+        defaults: dict[str, Any] = {"ip_version": settings.ip_version}
+        if protocol == "tcp":
+            defaults |= {
+                "mss": settings.mss_bytes,
+                "congestion": settings.congestion,
+                "window": settings.window_bytes,
+                "zerocopy": settings.zerocopy,
+            }
+        for name, value in defaults.items():
+            if arguments.get(name) is None:
+                arguments[name] = value
+        speed_bps = plan.link.line_rate_bps
+        length = arguments.get("length")
+        ceiling_bps = None
+        if speed_bps is not None and protocol == "udp":
+            ceiling_bps = goodput_ceiling_bps(
+                speed_bps,
+                settings.mtu,
+                protocol="udp",
+                ip_version=6 if arguments["ip_version"] == 6 else 4,
+                length_bytes=length if isinstance(length, int) and length > 0 else None,
+            )
+        options = self._session.options
+        return make_workload(
+            protocol,
+            arguments,
+            mtu=settings.mtu,
+            ceiling_bps=ceiling_bps,
+            default_duration_s=options.duration_s,
+            default_omit_s=options.omit_s,
+        )
+
+
+@pytest.fixture(scope="session")
+def iperf3(request: pytest.FixtureRequest, netperf_link: LinkHandle) -> Iperf3:
+    """iperf3 over the link of the test: ``iperf3.tcp(...)`` and ``iperf3.udp(...)``."""
+    return Iperf3(request.config.stash[SESSION], netperf_link)
+
+
+@pytest.fixture
+def netperf_device(request: pytest.FixtureRequest) -> Device:
+    """The device under test: ``serial``, ``model``, ``batch``, ``links``."""
+    plan = request.node.stash.get(PLAN, None)
+    if plan is None:
+        raise MarkError("netperf_device has no device here; name it among the arguments of the test itself")
+    return plan.device
+
+
+@pytest.fixture
+def netperf_record(request: pytest.FixtureRequest, netperf_device: Device) -> Callable[..., None]:
+    """Record any other measurement: ``netperf_record("power", 13.2, "W")``.
+
+    ``netperf_record(quantity, value, unit, *, required=True, note=None)``: the value is judged against every limit that
+    names the quantity; ``required=False`` makes it information that does not count. Register a quantity of your own with
+    `pytest_netperf.register_quantity`.
+    """
+    run = request.config.stash[SESSION].run_of(request.node.nodeid)
+
+    def record(quantity: str, value: float, unit: str, *, required: bool = True, note: str | None = None) -> None:
+        from pytest_netperf.quantities import convert, get_quantity
+
+        known = get_quantity(quantity)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ConfigError(
+                f"netperf_record({quantity!r}, {value!r}, {unit!r}): the value must be a number, not a "
+                f"{type(value).__name__}"
+            )
+        number = convert(float(value), unit, known)
+        run.recorded.append(
+            Recorded(quantity=known.name, value=number, unit=known.unit, required=required, note=note)
+        )
+
+    return record
+
+

@@ -1,0 +1,62 @@
+"""The value of each quantity that one traffic run measured. Pure.
+
+A bidirectional run has one value per quantity too: that of the worse direction. Both are in the evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pytest_netperf.observe.observation import Observation
+from pytest_netperf.traffic.framing import frames_per_payload_byte, wire_share
+from pytest_netperf.traffic.result import Result
+
+__all__ = ["traffic_values"]
+
+
+def traffic_values(
+    result: Result, observation: Observation | None, *, mtu_bytes: int, speed_bps: float | None
+) -> dict[str, float | None]:
+    """Quantity name -> value in the quantity's unit; None where the run does not say. Absent: not measured at all."""
+    flows = result.flows
+    workload = result.workload
+    values: dict[str, float | None] = {
+        "throughput": _least(flow.received_bps for flow in flows),
+        "mtu": float(mtu_bytes),
+    }
+    if speed_bps is not None:
+        values["link_speed"] = speed_bps
+    if workload.protocol == "tcp":
+        values["retransmits"] = _sum(flow.retransmits for flow in flows)
+    else:
+        values["frame_loss_ratio"] = _most(flow.frame_loss_ratio for flow in flows)
+        values["jitter"] = _most(flow.jitter_s for flow in flows)
+    if observation is not None:
+        if observation.cpu_busy:
+            values["tester_cpu"] = max(observation.cpu_busy)
+        pairs = ((observation.a_before, observation.a_after), (observation.b_before, observation.b_after))
+        values["errors"] = float(
+            sum(last.rx_errors + last.tx_errors - first.rx_errors - first.tx_errors for first, last in pairs)
+        )
+        values["carrier_changes"] = float(max(last.carrier_changes - first.carrier_changes for first, last in pairs))
+    throughput = values["throughput"]
+    if throughput is not None:
+        # From the framing: counters of a simulated port count super-frames of up to 64 kB, so they cannot tell.
+        values["frame_rate"] = throughput / 8 * frames_per_payload_byte(workload, mtu_bytes)
+        values["wire_rate"] = throughput * wire_share(workload, mtu_bytes)
+    return values
+
+
+def _least(values: Iterable[float | None]) -> float | None:
+    known = list(values)
+    return None if not known or None in known else min(value for value in known if value is not None)
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    known = list(values)
+    return None if not known or None in known else max(value for value in known if value is not None)
+
+
+def _sum(values: Iterable[int | None]) -> float | None:
+    known = list(values)
+    return None if not known or None in known else float(sum(value for value in known if value is not None))

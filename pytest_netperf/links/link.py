@@ -1,0 +1,271 @@
+"""What a test holds: a link with two endpoints, each in a network namespace of its own."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pytest_netperf.errors import LinkError
+from pytest_netperf.links.owner import Owner
+from pytest_netperf.observe.observation import PortCounters
+
+__all__ = ["Endpoint", "Link", "Process"]
+
+
+_LAST_WORDS_SECONDS = 0.2
+
+
+class Process:
+    """A process in an endpoint's namespace, leader of its own process group."""
+
+    def __init__(self, owner: Owner, argv: Sequence[str], pid: int, stdout: int, stderr: int, status: int) -> None:
+        self.argv = tuple(argv)
+        self.pid = pid
+        """Process id inside the keeper's PID namespace."""
+        self._owner = owner
+        self._status = status
+        self._open = {stdout: bytearray(), stderr: bytearray()}
+        self._stdout, self._stderr = self._open.values()
+        self._selector = selectors.DefaultSelector()
+        for fd in (stdout, stderr, status):
+            os.set_blocking(fd, False)
+            self._selector.register(fd, selectors.EVENT_READ)
+        self.returncode: int | None = None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Read output until the process ends and its pipes close. Returns whether that happened within ``timeout``."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self._selector.get_map():
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if self.returncode is not None:  # a daemon it left behind may hold the pipes open
+                left = _LAST_WORDS_SECONDS if left is None else min(left, _LAST_WORDS_SECONDS)
+            ready = self._selector.select(left)
+            for key, _ in ready:
+                self._take(key.fd)
+            if not ready and (self.returncode is not None or left == 0.0):
+                break
+        return self.returncode is not None
+
+    def _take(self, fd: int) -> None:
+        chunk = os.read(fd, 1 << 16)
+        if fd == self._status:
+            self.returncode = int(chunk) if chunk else -signal.SIGKILL
+            chunk = b""
+        elif chunk:
+            self._open[fd] += chunk
+        if not chunk:
+            self._selector.unregister(fd)
+            os.close(fd)
+
+    @property
+    def stdout(self) -> str:
+        """What was read so far."""
+        return self._stdout.decode("utf-8", "replace")
+
+    @property
+    def stderr(self) -> str:
+        """What was read so far."""
+        return self._stderr.decode("utf-8", "replace")
+
+    def send_signal(self, number: int) -> bool:
+        """Signal the whole process group. Returns False when it has ended already."""
+        return bool(self._owner.call("signal", pid=self.pid, number=int(number)))
+
+    def end(self, grace: float = 1.0) -> None:
+        """End the process group: SIGINT, a short grace to let it say its last words, then SIGKILL. Safe to repeat."""
+        if self.returncode is None:
+            self.send_signal(signal.SIGINT)
+            if not self.wait(grace):
+                self.send_signal(signal.SIGKILL)
+                self.wait(5.0)
+        for fd in list(self._selector.get_map()):
+            self._selector.unregister(fd)
+            os.close(fd)
+        self._selector.close()
+
+
+class Endpoint:
+    """One end of a link: an interface in a namespace of its own."""
+
+    def __init__(self, owner: Owner, link_key: str, end: str, port: Mapping[str, Any], mtu: int, namespace: int) -> None:
+        self._owner = owner
+        self._link_key = link_key
+        self.end = end
+        """"a" or "b"."""
+        self.interface: str = port["interface"]
+        self.address: str = port["address"]
+        """IPv4 address without prefix length."""
+        self.address6: str | None = port["address6"]
+        """IPv6 address, or None where IPv6 is off or the MTU is below 1280."""
+        self.mac: str = port["mac"]
+        self.mtu = mtu
+        self.namespace = namespace
+        """Inode number of the network namespace, as in /proc/PID/ns/net."""
+
+    def __repr__(self) -> str:
+        return f"<Endpoint {self.end} {self.interface} {self.address}>"
+
+    def popen(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: int | None = None) -> Process:
+        """Start a program in this namespace; its output is captured. Raises LinkError when it cannot be started."""
+        argv = [str(argument) for argument in argv]
+        out_read, out_write = os.pipe2(os.O_CLOEXEC)
+        err_read, err_write = os.pipe2(os.O_CLOEXEC)
+        status_read, status_write = os.pipe2(os.O_CLOEXEC)
+        null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            pid = self._owner.call(
+                "spawn",
+                (null if stdin is None else stdin, out_write, err_write, status_write),
+                link=self._link_key,
+                end=self.end,
+                argv=argv,
+                env=dict(os.environ if env is None else env),
+            )
+        except BaseException:
+            for fd in (out_read, err_read, status_read):
+                os.close(fd)
+            raise
+        finally:
+            for fd in (out_write, err_write, status_write, null):
+                os.close(fd)
+        return Process(self._owner, argv, pid, out_read, err_read, status_read)
+
+    def run(
+        self, argv: Sequence[str], *, timeout: float = 60.0, check: bool = False, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program in this namespace to its end, as `subprocess.run` with text output.
+
+        Raises subprocess.TimeoutExpired after ``timeout`` seconds (the program is killed first), and
+        subprocess.CalledProcessError when ``check`` is true and the exit code is not 0.
+        """
+        process = self.popen(argv, env=env)
+        try:
+            if not process.wait(timeout):
+                process.send_signal(signal.SIGKILL)
+                raise subprocess.TimeoutExpired(list(argv), timeout, process.stdout, process.stderr)
+        finally:
+            process.end(grace=0.0)
+        code = process.returncode
+        completed = subprocess.CompletedProcess(
+            list(argv), -signal.SIGKILL if code is None else code, process.stdout, process.stderr
+        )
+        if check:
+            completed.check_returncode()
+        return completed
+
+    def socket(self, family: int = socket.AF_INET, kind: int = socket.SOCK_STREAM) -> socket.socket:
+        """A socket of this namespace, for use in the test's own process."""
+        _, (fd,) = self._owner.call_with_fds(
+            "socket", link=self._link_key, end=self.end, family=int(family), kind=int(kind)
+        )
+        return socket.socket(fileno=fd)
+
+    def is_listening(self, port: int) -> bool:
+        """Whether something listens on this TCP port here; asks the kernel's table, does not connect."""
+        return bool(self._owner.call("listening", link=self._link_key, end=self.end, port=port))
+
+
+class Link:
+    """A link that is up and proved: two endpoints ``a`` and ``b``."""
+
+    def __init__(
+        self,
+        owner: Owner,
+        key: str,
+        answer: Mapping[str, Any],
+        *,
+        name: str,
+        topology: str,
+        simulated: bool,
+        speed_bps: float | None,
+        mtu: int,
+        faulted: bool,
+    ) -> None:
+        self._owner = owner
+        self._key = key
+        self.name = name
+        self.topology = topology
+        self.simulated = simulated
+        self.speed_bps = speed_bps
+        """Rated speed in bit/s; None for an unshaped simulated link."""
+        self.mtu = mtu
+        self.faulted = faulted
+        """Whether a fault was put into the link on purpose."""
+        self.index: int = answer["index"]
+        self.facts: dict[str, Any] = dict(answer["facts"])
+        self.kept: list[str] = list(answer.get("kept", ()))
+        self.burst_bits: float = answer["burst_bits"] if speed_bps else 0.0
+        self.a, self.b = (
+            Endpoint(owner, key, end, answer["ports"][end], mtu, answer["namespaces"][end]) for end in ("a", "b")
+        )
+        self._runs = 0
+
+    def __repr__(self) -> str:
+        return f"<Link {self.name} {self.a.address} - {self.b.address}>"
+
+    @property
+    def speed(self) -> float | None:
+        """Rated speed in bit/s; None for an unshaped simulated link."""
+        return self.speed_bps
+
+    def ceiling(self, protocol: str = "tcp", **conditions: Any) -> float | None:
+        """Goodput in bit/s that physics allows on this link (`physics.goodput_ceiling_bps`); None when unshaped."""
+        from pytest_netperf.physics import goodput_ceiling_bps
+
+        if self.speed_bps is None:
+            return None
+        return goodput_ceiling_bps(self.speed_bps, self.mtu, protocol=protocol, **conditions)
+
+    def shape(self, packet_bytes: int) -> dict[str, float | None]:
+        """Set a simulated link's shapers for IP packets of this size (see `links.simulated`)."""
+        rates: dict[str, float | None] = self._owner.call("shape", link=self._key, packet_bytes=packet_bytes)
+        return rates
+
+    def counters(self) -> tuple[PortCounters, PortCounters]:
+        """The kernel's counters of port a and port b, now."""
+        answer = self._owner.call("counters", link=self._key)
+        return PortCounters(**answer["a"]), PortCounters(**answer["b"])
+
+    def next_port(self) -> int:
+        """A TCP/UDP port that no other link uses (below index 3000) and that this link has not used of late."""
+        self._runs += 1
+        return 10_000 + self.index % 3000 * 16 + self._runs % 16
+
+    def close(self) -> None:
+        """Take the link down."""
+        self._owner.call("down", link=self._key)
+
+
+def bring_up(
+    owner: Owner,
+    key: str,
+    *,
+    name: str,
+    speed_bps: float | None,
+    mtu: int,
+    fault: Mapping[str, Any] | None = None,
+    keep: str | None = None,
+) -> Link:
+    """Make, shape and prove a simulated pair. Raises LinkError or KeeperError."""
+    if mtu < 68 or mtu > 65535:
+        raise LinkError(f"MTU {mtu} is not between 68 and 65535")
+    answer = owner.call(
+        "up", link=key, spec={"mtu": mtu, "speed_bps": speed_bps, "fault": dict(fault or {})}, keep=keep
+    )
+    return Link(
+        owner,
+        key,
+        answer,
+        name=name,
+        topology="pair",
+        simulated=True,
+        speed_bps=speed_bps,
+        mtu=mtu,
+        faulted=bool(fault),
+    )

@@ -1,0 +1,73 @@
+"""The measurement slot: measurements that would disturb one another take turns, over all processes of this host.
+
+A slot is an abstract UNIX socket name. The kernel gives it to one process at a time and frees it when that process
+ends, however it ends; nothing is written to disk. Whoever waits connects to the holder and sleeps until the connection
+breaks, so the slot is handed on without polling.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import time
+from collections.abc import Iterator
+
+from pytest_netperf.errors import StationError
+
+__all__ = ["measurement_slot"]
+
+_RETRY_SECONDS = 0.001
+_LOOK_AGAIN_SECONDS = 1.0
+
+
+@contextlib.contextmanager
+def measurement_slot(slots: int, timeout: float | None = None) -> Iterator[float]:
+    """Hold one of the ``slots`` measurement slots of this host. Yields the seconds it had to wait.
+
+    Raises StationError when no slot came free within ``timeout`` seconds (None: wait for ever).
+    """
+    started = time.monotonic()
+    while True:
+        for number in range(slots):
+            holder = _take(number)
+            if holder is not None:
+                with holder:
+                    yield time.monotonic() - started
+                return
+        if timeout is not None and time.monotonic() - started > timeout:
+            raise StationError(f"no measurement slot of this host came free within {timeout:g} s")
+        _wait_for_any(slots)
+
+
+def _name(number: int) -> str:
+    return f"\0pytest-netperf/measurement-slot/{number}"
+
+
+def _take(number: int) -> socket.socket | None:
+    holder = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        holder.bind(_name(number))
+        holder.listen(128)
+    except OSError:
+        holder.close()
+        return None
+    return holder
+
+
+def _wait_for_any(slots: int) -> None:
+    with contextlib.ExitStack() as stack:
+        waiters = []
+        for number in range(slots):
+            waiter = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            waiter.setblocking(False)
+            try:
+                waiter.connect(_name(number))
+            except BlockingIOError:  # the holder's queue of waiters is full
+                time.sleep(_RETRY_SECONDS)
+            except OSError:  # freed a moment ago, or not yet listening
+                time.sleep(_RETRY_SECONDS)
+                return
+            else:
+                waiters.append(waiter)
+        select.select(waiters, [], [], _LOOK_AGAIN_SECONDS)

@@ -1,0 +1,55 @@
+"""One measurement: traffic with the counters of both ports and the load of the machine around it."""
+
+from __future__ import annotations
+
+
+import msgspec
+
+from pytest_netperf.links.link import Link
+from pytest_netperf.links.slot import measurement_slot
+from pytest_netperf.observe.host import busy_and_steal, cpu_times
+from pytest_netperf.observe.observation import Observation
+from pytest_netperf.traffic.engine import Engine
+from pytest_netperf.traffic.framing import packet_bytes
+from pytest_netperf.traffic.result import Result, Workload
+
+__all__ = ["Measurement", "measure"]
+
+
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """What one traffic call brought home."""
+
+    result: Result
+    observation: Observation
+    waited_s: float
+    """Seconds spent waiting for the measurement slot."""
+    shaped_bps: dict[str, float | None]
+    """Rate in bit/s that each end of a simulated link was shaped to; None where unshaped."""
+
+
+def measure(engine: Engine, link: Link, workload: Workload, *, slots: int) -> Measurement:
+    """Run the workload when it is this process's turn. Raises what the engine raises."""
+    engine.check(workload)
+    with measurement_slot(slots) as waited_s:
+        shaped = link.shape(packet_bytes(workload, link.mtu))
+        a_before, b_before = link.counters()
+        cpu_before = cpu_times()
+        result = engine.run(link, workload)
+        cpu_after = cpu_times()
+        a_after, b_after = link.counters()
+    busy, steal = busy_and_steal(cpu_before, cpu_after)
+    return Measurement(
+        result=result,
+        observation=Observation(
+            a_before=a_before,
+            a_after=a_after,
+            b_before=b_before,
+            b_after=b_after,
+            cpu_busy=busy,
+            cpu_steal=steal,
+        ),
+        waited_s=waited_s,
+        shaped_bps=shaped,
+    )
+
+

@@ -1,0 +1,147 @@
+"""What one pytest process (the only one, or an xdist worker) holds while it runs: links, engine, the current test."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pytest_netperf.errors import ConfigError, LinkError, NetperfError
+from pytest_netperf.bench.plan import LinkPlan
+from pytest_netperf.options import Options
+
+if TYPE_CHECKING:
+    from pytest_netperf.links.link import Link
+    from pytest_netperf.links.owner import Owner
+    from pytest_netperf.observe.measure import Measurement
+    from pytest_netperf.traffic.engine import Engine
+    from pytest_netperf.traffic.result import Workload
+
+__all__ = ["LinkHandle", "NetperfSession", "Recorded", "TestRun"]
+
+_LINKS_KEPT_UP = 16
+
+
+@dataclass(kw_only=True)
+class Recorded:
+    """A value that a test handed over by `netperf_record`."""
+
+    quantity: str
+    value: float
+    unit: str
+    required: bool
+    note: str | None = None
+
+
+@dataclass(kw_only=True)
+class TestRun:
+    """What one test measured so far. A failed traffic call is here too: a measurement that broke is not forgotten."""
+
+    nodeid: str
+    measured: list[Measurement] = field(default_factory=list)
+    recorded: list[Recorded] = field(default_factory=list)
+    failures: list[tuple[Workload, NetperfError]] = field(default_factory=list)
+
+
+class LinkHandle:
+    """A planned link, brought up when it is first needed; everything else is the attributes of `Link`."""
+
+    def __init__(self, session: NetperfSession, plan: LinkPlan) -> None:
+        self._session = session
+        self.plan = plan
+        self._link: Link | None = None
+
+    def ensure_up(self) -> Link:
+        """Bring the link up when it is not. Raises LinkError or KeeperError."""
+        if self._link is None:
+            self._link = self._session.bring_up(self.plan)
+        return self._link
+
+    def take_down(self) -> None:
+        """Take the link down when it is up; the next use brings up a cold one."""
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.ensure_up(), name)
+
+    def __repr__(self) -> str:
+        return f"<netperf_link {self.plan.id} {'up' if self._link is not None else 'down'}>"
+
+
+class NetperfSession:
+    """Made when the first test of ours is set up; closed at the end of the process's pytest session."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.current: TestRun | None = None
+        self.kept: list[str] = []
+        self._owner: Owner | None = None
+        self._engine: Engine | None = None
+        self._handles: dict[LinkPlan, LinkHandle] = {}
+        self._count = 0
+
+    def handle(self, plan: LinkPlan) -> LinkHandle:
+        """The handle of a planned link; the same one for every test with the same plan."""
+        handle = self._handles.pop(plan, None) or LinkHandle(self, plan)
+        self._handles[plan] = handle  # the most recently used is last
+        for old in list(self._handles.values())[:-_LINKS_KEPT_UP]:
+            old.take_down()
+        return handle
+
+    @property
+    def engine(self) -> Engine:
+        """The traffic engine of this run. Raises TrafficError when its tool is missing."""
+        if self._engine is None:
+            from pytest_netperf.traffic.engine import make_engine
+
+            self._engine = make_engine(self.options.engine)
+        return self._engine
+
+    def bring_up(self, plan: LinkPlan) -> Link:
+        """Bring a planned link up and prove it."""
+        from pytest_netperf.links.link import bring_up
+        from pytest_netperf.links.owner import Owner
+
+        reason = plan.link.unsupported_reason()
+        if reason:
+            raise LinkError(reason)
+        if self._owner is None:
+            self._owner = Owner()
+        self._count += 1
+        fault = plan.link.fault
+        link = bring_up(
+            self._owner,
+            f"link-{self._count}",
+            name=plan.id,
+            speed_bps=plan.link.line_rate_bps,
+            mtu=plan.settings.mtu,
+            fault=None
+            if fault is None
+            else {"rate_bps": fault.rate_bps, "loss_ratio": fault.loss_ratio, "direction": fault.direction},
+            keep=f"netperf-{os.getpid()}" if self.options.keep else None,
+        )
+        self.kept += link.kept
+        return link
+
+    def run_of(self, nodeid: str) -> TestRun:
+        """The record of the running test, made when it is not there yet."""
+        if self.current is None or self.current.nodeid != nodeid:
+            self.current = TestRun(nodeid=nodeid)
+        return self.current
+
+    def running(self) -> TestRun:
+        """The test that runs now. Raises ConfigError outside of one."""
+        if self.current is None:
+            raise ConfigError("a measurement was asked for while no test runs; call it from a test or its fixtures")
+        return self.current
+
+    def close(self) -> None:
+        """End the keeper, and with it every link, namespace and process."""
+        self._handles.clear()
+        if self._owner is not None:
+            self._owner.close()
+            self._owner = None

@@ -1,0 +1,148 @@
+"""One iperf3 run from start to clean end: a one-off server at b, a client at a, and both their outputs as one result.
+
+Shared by the engines, which differ only in the commands they start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pytest_netperf.traffic.engine import EngineFailure
+from pytest_netperf.traffic.output import read_output
+from pytest_netperf.traffic.result import Flow, Reading, Result, Workload
+
+if TYPE_CHECKING:
+    from pytest_netperf.links.link import Link, Process
+
+__all__ = ["combine", "run_between"]
+
+_READY_SECONDS = 5.0
+_PATIENCE_SECONDS = 10.0  # beyond the traffic itself; iperf3's own timeouts do not protect from a frozen peer
+_SERVER_LAST_WORDS_SECONDS = 3.0
+_ENDS_AGREE = 0.01
+
+
+def run_between(
+    link: Link,
+    workload: Workload,
+    *,
+    engine: str,
+    port: int,
+    server_command: Sequence[str],
+    client_command: Sequence[str],
+    client_version: str | None,
+    server_version: str | None,
+) -> Result:
+    """Run a one-off server and a client to a clean end on both sides.
+
+    Raises EngineFailure when there is no result to judge; it says what happened and carries both outputs.
+    """
+    started = time.monotonic()
+    server = link.b.popen(server_command)
+    client: Process | None = None
+
+    def failure(message: str) -> EngineFailure:
+        documents = {"server": server.stdout + server.stderr}
+        if client is not None:
+            documents["client"] = client.stdout + client.stderr
+        return EngineFailure(message, documents)
+
+    try:
+        while not link.b.is_listening(port):
+            if server.wait(0.002):
+                raise failure(f"the iperf3 server ended before it listened: {_last_words(server)}")
+            if time.monotonic() - started > _READY_SECONDS:
+                raise failure(f"the iperf3 server did not listen on port {port} within {_READY_SECONDS:.0f} s")
+        client = link.a.popen(client_command)
+        traffic_s = workload.duration_s + workload.omit_s
+        if not client.wait(traffic_s + _PATIENCE_SECONDS):
+            raise failure(
+                f"the iperf3 client did not end within {traffic_s + _PATIENCE_SECONDS:.0f} s "
+                f"({traffic_s:g} s of traffic were asked): a process is frozen, or the data stopped flowing"
+            )
+        server.wait(_SERVER_LAST_WORDS_SECONDS)
+    finally:
+        for process in (client, server):
+            if process is not None:
+                process.end()
+    code = client.returncode
+    if code is not None and code < 0:
+        raise failure(f"the iperf3 client was killed by {_signal_name(code)}")
+    if server.returncode is not None and server.returncode < 0 and server.returncode != -signal.SIGINT:
+        raise failure(f"the iperf3 server was killed by {_signal_name(server.returncode)}")
+    readings = combine(workload, client, server)
+    if not readings.client.flows:
+        raise failure(f"iperf3 delivered no result: {readings.reason}")
+    return Result(
+        workload=workload,
+        trusted=readings.trusted,
+        reason=readings.reason,
+        flows=readings.flows,
+        engine=engine,
+        client_version=readings.client.iperf3_version or client_version,
+        server_version=readings.server.iperf3_version or server_version,
+        client_command=tuple(client_command),
+        server_command=tuple(server_command),
+        client_output=client.stdout + client.stderr,
+        server_output=server.stdout + server.stderr,
+        congestion=readings.client.congestion,
+        elapsed_s=time.monotonic() - started,
+        notes=tuple(
+            dict.fromkeys((*readings.client.notes, *(f"server: {note}" for note in readings.server.notes)))
+        ),
+    )
+
+
+class _Readings(msgspec.Struct, frozen=True):
+    client: Reading
+    server: Reading
+    flows: tuple[Flow, ...]
+    trusted: bool
+    reason: str
+
+
+def combine(workload: Workload, client: Process, server: Process) -> _Readings:
+    """Read what both ends printed.
+
+    The client's document carries the sums of both ends, because iperf3 exchanges them when it ends. The server's is a
+    witness: it has the receiver's intervals of the forward direction, and its own sum must agree with the client's.
+    """
+    ours = read_output(client.stdout, asked=workload, exit_code=client.returncode, stderr=client.stderr)
+    theirs = read_output(server.stdout, stderr=server.stderr)
+    trusted, reason = ours.trusted, ours.reason
+    witnesses = {flow.direction: flow for flow in theirs.flows}
+    flows = []
+    for flow in ours.flows:
+        witness = witnesses.get(flow.direction)
+        if witness is not None and witness.received_bytes and flow.received_bytes:
+            apart = abs(witness.received_bytes - flow.received_bytes) / flow.received_bytes
+            if apart > _ENDS_AGREE:
+                trusted = False
+                reason = (
+                    f"the two ends disagree on the bytes received ({flow.direction}): the client's document says "
+                    f"{flow.received_bytes}, the server's {witness.received_bytes}"
+                )
+        if witness is not None and witness.intervals and witness.intervals_from == "receiver":
+            flow = msgspec.structs.replace(flow, intervals=witness.intervals, intervals_from="receiver")
+        flows.append(flow)
+    wanted = 2 if workload.direction == "bidirectional" else 1
+    if trusted and len(flows) != wanted:
+        trusted, reason = False, f"the document speaks of {len(flows)} direction(s), the workload of {wanted}"
+    return _Readings(ours, theirs, tuple(flows), trusted, reason)
+
+
+def _last_words(process: Process) -> str:
+    words = (process.stderr + process.stdout).strip() or "it said nothing"
+    return f"{words[-300:]} (exit code {process.returncode})"
+
+
+def _signal_name(code: int) -> str:
+    with contextlib.suppress(ValueError):
+        return signal.Signals(-code).name
+    return f"signal {-code}"

@@ -1,0 +1,52 @@
+"""What every traffic engine is: a workload and a link go in, a result comes out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from pytest_netperf.errors import ConfigError, TrafficError
+
+if TYPE_CHECKING:
+    from pytest_netperf.links.link import Link
+    from pytest_netperf.traffic.result import Result, Workload
+
+__all__ = ["Engine", "EngineFailure", "make_engine"]
+
+
+class EngineFailure(TrafficError):
+    """A run that delivered no result: the tool is missing, refused, frozen or killed.
+
+    ``documents`` holds what both ends printed until then, so that nothing measured is lost.
+    """
+
+    def __init__(self, message: str, documents: dict[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.documents = documents or {}
+
+
+class Engine(Protocol):
+    """Drives one traffic tool."""
+
+    name: str
+
+    def check(self, workload: Workload) -> None:
+        """Raise MarkError when this engine, in its installed version, cannot do what the workload asks."""
+
+    def run(self, link: Link, workload: Workload) -> Result:
+        """Run the workload over the link, to a clean end on both sides, whatever happens.
+
+        Raises EngineFailure when there is no result to judge.
+        """
+
+
+def make_engine(name: str) -> Engine:
+    """The engine of that name: "iperf3" or "libiperf"."""
+    if name == "iperf3":
+        from pytest_netperf.traffic.iperf3 import Iperf3Engine
+
+        return Iperf3Engine()
+    if name == "libiperf":
+        from pytest_netperf.traffic.libiperf import LibiperfEngine
+
+        return LibiperfEngine()
+    raise ConfigError(f"unknown traffic engine {name!r}: choose 'iperf3' or 'libiperf'")
