@@ -1,0 +1,227 @@
+"""The command line and the ini file, read into one frozen `Options`.
+
+Precedence: the command line, then the ini file, then the default. A path of the command line is relative to the folder
+in which pytest was called, a path of the ini file to pytest's rootdir. Loaded at each start of pytest, whether the
+project uses this plugin or not: nothing heavy is imported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_netperf.bench.model import Bench
+
+__all__ = ["DEFAULT_OUTPUT", "Options", "add_options", "select_devices"]
+
+Engine = Literal["iperf3", "libiperf"]
+_ENGINES: Final[tuple[Engine, ...]] = ("iperf3", "libiperf")
+
+DEFAULT_OUTPUT: Final = "netperf-results"
+_MAX_TEXT = 200
+_MAX_DURATION_S = 86_400
+_MAX_OMIT_S = 600
+_MAX_SLOTS = 1024
+
+_Value = TypeVar("_Value")
+
+
+class _Text(NamedTuple):
+    """A setting as it was written, and where."""
+
+    text: str
+    written_as: str
+    """``--netperf-duration 0`` or ``netperf_duration = 0 (ini file)``, for messages."""
+    folder: Path
+    """What a relative path in it starts from."""
+
+
+class _Wrong(ValueError):
+    """One setting cannot be accepted; all of them are collected into one UsageError."""
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare the options of group "netperf" and their ini keys."""
+    group = parser.getgroup("netperf", "network acceptance testing (pytest-netperf)")
+
+    def option(name: str, ini: bool, metavar: str, text: str) -> None:
+        group.addoption(f"--netperf-{name}", default=None, metavar=metavar, help=text)
+        if ini:
+            parser.addini(f"netperf_{name}", f"{text} (the same as --netperf-{name})", type="string", default="")
+
+    option("bench", True, "FILE", "Bench file (TOML) with the devices and ports; without it, a simulated bench is used")
+    group.addoption(
+        "--netperf-device",
+        action="append",
+        default=None,
+        metavar="SERIAL",
+        help="Test only this device of the bench; may be given several times",
+    )
+    option("batch", True, "NAME", "Batch that is written on the acceptance sheets")
+    option("operator", True, "NAME", "Operator who is written on the acceptance sheets")
+    option("limits", True, "FILE", "Limits file (TOML)")
+    option("output", True, "DIR", f"Folder for journals and acceptance sheets; default: {DEFAULT_OUTPUT}")
+    option("engine", True, "{iperf3,libiperf}", "What makes the traffic; default: iperf3")
+    option("duration", True, "TIME", "Traffic that counts, of each measurement, in whole seconds; default: 10")
+    option("omit", True, "TIME", "Traffic at the start that does not count, in whole seconds; default: 1")
+    option("slots", True, "N", "Measurements that may run at the same time on this host; default: 1")
+    group.addoption(
+        "--netperf-keep",
+        action="store_true",
+        default=False,
+        help="Keep the simulated links after the run as named network namespaces, and say how to enter and remove them",
+    )
+    group.addoption(
+        "--netperf-allow-inconclusive",
+        action="store_true",
+        default=False,
+        help="Exit with 0 also when the worst verdict is INCONCLUSIVE; the sheets still say NOT PROVEN",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the user asked for on the command line and in the ini file. Times in seconds."""
+
+    bench: Path | None = None
+    devices: tuple[str, ...] = ()
+    """Serials; empty is every device of the bench."""
+    batch: str | None = None
+    operator: str | None = None
+    limits: Path | None = None
+    output: Path = Path(DEFAULT_OUTPUT)
+    engine: Engine = "iperf3"
+    duration_s: float = 10.0
+    omit_s: float = 1.0
+    slots: int = 1
+    keep: bool = False
+    allow_inconclusive: bool = False
+
+    @classmethod
+    def from_config(cls, config: pytest.Config) -> Options:
+        """All options; pytest.UsageError lists every one that is wrong."""
+        wrong: list[str] = []
+
+        def read(name: str, convert: Callable[[_Text], _Value], default: _Value) -> _Value:
+            text = _text_of(config, name)
+            if text is None:
+                return default
+            try:
+                return convert(text)
+            except _Wrong as error:
+                wrong.append(f"{text.written_as}: {error}")
+                return default
+
+        options = cls(
+            bench=read("bench", _path, None),
+            devices=_serials(config.getoption("--netperf-device"), wrong),
+            batch=read("batch", _name, None),
+            operator=read("operator", _name, None),
+            limits=read("limits", _path, None),
+            output=read("output", _folder, config.invocation_params.dir / DEFAULT_OUTPUT),
+            engine=read("engine", _engine, "iperf3"),
+            duration_s=read("duration", lambda text: _seconds(text, 1, _MAX_DURATION_S), 10.0),
+            omit_s=read("omit", lambda text: _seconds(text, 0, _MAX_OMIT_S), 1.0),
+            slots=read("slots", _slots, 1),
+            keep=bool(config.getoption("--netperf-keep")),
+            allow_inconclusive=bool(config.getoption("--netperf-allow-inconclusive")),
+        )
+        if wrong:
+            raise pytest.UsageError("\n".join(wrong))
+        return options
+
+
+def select_devices(options: Options, bench: Bench) -> tuple[str, ...]:
+    """The serials that this run tests, in the order of the bench; pytest.UsageError for one that is not on it."""
+    known = [device.serial for device in bench.devices]
+    unknown = [serial for serial in options.devices if serial not in known]
+    if unknown:
+        from pytest_netperf.quantities import near_misses
+
+        where = bench.path if bench.path is not None else "the built-in bench (no --netperf-bench was given)"
+        raise pytest.UsageError(
+            "\n".join(
+                f"--netperf-device {serial}: there is no such device on {where}; known: {', '.join(known)}"
+                f"{near_misses(serial, known)}"
+                for serial in unknown
+            )
+        )
+    return tuple(serial for serial in known if serial in options.devices) if options.devices else tuple(known)
+
+
+def _text_of(config: pytest.Config, name: str) -> _Text | None:
+    given = config.getoption(f"--netperf-{name}")
+    if given is not None:
+        return _Text(str(given), f"--netperf-{name} {given!s}".rstrip(), config.invocation_params.dir)
+    key = f"netperf_{name}"
+    text = str(config.getini(key) or "")
+    # An ini key that is present but empty means "not set", as for pytest's own keys.
+    return _Text(text, f"{key} = {text} (ini file)", config.rootpath) if text.strip() else None
+
+
+def _serials(given: Sequence[str] | None, wrong: list[str]) -> tuple[str, ...]:
+    if any(not serial.strip() for serial in given or ()):
+        wrong.append("--netperf-device: the serial is empty; give one, or leave the option away to test every device")
+    return tuple(dict.fromkeys(given or ()))
+
+
+def _path(text: _Text) -> Path:
+    if not text.text.strip():
+        raise _Wrong("the path is empty; give a file, or leave the option away")
+    if "\0" in text.text:
+        raise _Wrong("the path contains a NUL character")
+    return text.folder / Path(text.text).expanduser()
+
+
+def _folder(text: _Text) -> Path:
+    folder = _path(text)
+    for existing in (folder, *folder.parents):
+        if existing.is_dir():
+            return folder
+        if existing.exists():
+            raise _Wrong(f"{existing} is not a folder; results cannot be written into it")
+    return folder
+
+
+def _name(text: _Text) -> str:
+    if not text.text.strip():
+        raise _Wrong("is empty (an environment variable that is not set?); give a name, or leave the option away")
+    if not text.text.isprintable() or len(text.text) > _MAX_TEXT:
+        raise _Wrong(f"must be one line of at most {_MAX_TEXT} printable characters")
+    return text.text.strip()
+
+
+def _engine(text: _Text) -> Engine:
+    for engine in _ENGINES:
+        if text.text == engine:
+            return engine
+    raise _Wrong(
+        f"there is no engine {text.text!r}; write iperf3 (the program) or libiperf (the library, through the "
+        "PyPI package iperf3)"
+    )
+
+
+def _slots(text: _Text) -> int:
+    number = text.text.strip()
+    if not (number.isascii() and number.isdigit()) or not 1 <= int(number[:6]) <= _MAX_SLOTS:
+        raise _Wrong(f"must be a whole number from 1 to {_MAX_SLOTS}")
+    return int(number)
+
+
+def _seconds(text: _Text, low: int, high: int) -> float:
+    from pytest_netperf.errors import QuantityError
+    from pytest_netperf.quantities import parse_duration
+
+    try:
+        seconds = float(parse_duration(text.text))
+    except QuantityError as error:
+        raise _Wrong(str(error)) from None
+    # iperf3 reads -t and -O with atoi: 0.5 would become 0, which for -t is "run for ever".
+    if not low <= seconds <= high or seconds != int(seconds):
+        raise _Wrong(f"must be a whole number of seconds from {low} to {high}, because iperf3 counts whole seconds")
+    return seconds
