@@ -1,25 +1,25 @@
-"""Random loss of single frames, one direction of a veth link: the fault `loss = "0.5 %"` of a simulated link.
+"""Random loss of single frames in one direction of a veth link: the fault `loss = "0.5 %"` of a simulated link.
 
-    sender [ a ] == TBF == cut into frames == veth == clsact ingress: draw < ratio x 2^32 ? drop : accept == [ b ] receiver
+    sender [ a ] == TBF == cut into frames == veth == clsact: draw < ratio x 2^32 ? drop : accept == [ b ] receiver
 
 Two changes make it the loss of a wire:
 
-- The sending end is told that it cannot segment (`tx-tcp-segmentation` and its kin off). TCP and the shaper go on handling
-  super-packets of up to 64 kB, the kernel cuts them after the shaper, and every draw decides on one frame. Not gso_max_segs
-  1, which looks like the same: it makes TCP itself send single segments, and took half the throughput of a 1 Gbit/s link
-  without losing a frame.
+- The sending end is told that it cannot segment (`tx-tcp-segmentation` and its kin off). TCP and the shaper go on
+  handling super-packets of up to 64 kB, the kernel cuts them after the shaper, and every draw decides on one frame.
+  gso_max_segs 1 looks like the same, but makes TCP itself send single segments: that alone took half the throughput
+  of a 1 Gbit/s link on which no frame was lost.
 - A classic BPF classifier on the receiving end drops a frame with a probability of round(ratio x 2^32) / 2^32, within
-  0.02 % of the ratio from LOWEST_RATIO up. Any frame: ARP and acknowledgements too, as on a bad cable. The port counters
-  of both ends still count it, as they would for a frame that a device loses behind its port.
+  0.02 % of the ratio from LOWEST_RATIO up. Any frame: ARP and acknowledgements too, as on a bad cable. The counters of
+  both ports still count it, as they would for a frame that a device loses behind its port.
 
 Classic BPF, because its random load (SKF_AD_RANDOM) and the classifier's direct action need CAP_NET_ADMIN in the
 namespace only: one way for root and for an ordinary user in a user namespace, where loading eBPF is refused.
 
-Not netem, not even where the kernel has it: as the queue of the sender it draws before super-packets are cut, so its losses
-are 64 kB each, and it would take the place of the shaper's own queue.
+Not netem, not even where the kernel has it: as a queue of the sender it draws before super-packets are cut (sch_netem.c
+cuts them only to corrupt), so each loss would be one of up to 64 kB.
 
-What it cannot do: TCP on a link with a round trip of some 100 us recovers at once, so 0.5 % of loss costs bbr about 0.5 %
-of the throughput. Limit `retransmits` or `frame_loss_ratio` to catch it.
+What it cannot do: TCP with a round trip of some 100 us recovers at once, so that 0.5 % of loss costs bbr little more
+than 0.5 % of the throughput. A limit on `retransmits` or `frame_loss_ratio` sees it.
 """
 
 from __future__ import annotations
@@ -198,14 +198,14 @@ def _filter_message() -> Any:
     from pyroute2.netlink import nla, nlmsg
     from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
-    class BpfOptions(nla):
+    class BpfOptions(nla):  # type: ignore[misc] # pyroute2 is untyped
         nla_map = (
             (4, "TCA_BPF_OPS_LEN", "uint16"),
             (5, "TCA_BPF_OPS", "cdata"),
             (8, "TCA_BPF_FLAGS", "uint32"),
         )
 
-    class FilterMessage(nlmsg):
+    class FilterMessage(nlmsg):  # type: ignore[misc]
         fields = tcmsg.fields
         nla_map = ((1, "TCA_KIND", "asciiz"), (2, "TCA_OPTIONS", "bpf_options"))
         bpf_options = BpfOptions
