@@ -79,13 +79,13 @@ def parse_bench(text: str, where: str | Path = "bench") -> Bench:
 def parse_fault(data: object, key: str) -> tuple[Fault | None, list[str]]:
     """A ``{rate, loss, direction}`` table as a fault, or None and what is wrong with it, each with its key path."""
     mistakes: list[str] = []
-    if not isinstance(data, dict):
+    if not isinstance(data, dict) or not all(isinstance(name, str) for name in data):
         return None, [f"{key}: {shown(data)} is not a table with rate, loss and direction"]
     table = TomlTable(data, key, mistakes)
     rate = _quantity(table, "rate", parse_rate, "1.9 Gbps")
     loss = _fault_loss(table)
     direction = _choice(table, "direction", FAULT_DIRECTIONS, "both")
-    if "rate" not in data and "loss" not in data:
+    if data.get("rate") is None and data.get("loss") is None:
         table.wrong(None, 'names no fault; give rate (such as "1.9 Gbps"), loss (such as "0.5 %") or both')
     table.close()
     return (None if mistakes else Fault(rate_bps=rate, loss_ratio=loss, direction=direction)), mistakes
