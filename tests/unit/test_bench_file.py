@@ -412,6 +412,13 @@ def test_wrong_ports(text, words):
     assert words in port(text)
 
 
+def test_a_gateway_may_be_link_local():
+    gateway = 'a = { port = "mac-00:00:5e:00:53:01", address = "2001:db8::2/64", gateway = "fe80::1" }'
+    found = the_link(link(gateway, *BOTH_PORTS[1:], simulated=False))
+    assert found.a is not None
+    assert found.a.gateway == "fe80::1"
+
+
 def test_a_link_does_not_join_a_port_to_itself():
     same = ('a = { port = "mac-00:00:5e:00:53:AB" }', 'b = { port = "mac-00:00:5e:00:53:ab" }', 'speed = "1G"')
     assert "is the port of end a too" in only_mistake(link(*same, simulated=False))
