@@ -127,3 +127,24 @@ class ItemPlan:
                 )
             )
         return rows
+
+
+def refuse_impossible(plan: LinkPlan, limits: Iterable[Limit]) -> None:
+    """Raise LimitError for a throughput limit that no traffic can ever meet on this link.
+
+    The bound is that of the best case (UDP over IPv4 in full frames), so nothing possible is refused.
+    """
+    from pytest_netperf.errors import LimitError
+    from pytest_netperf.judge.limits import applies, check_possible
+    from pytest_netperf.physics import goodput_ceiling_bps
+
+    speed_bps, mtu = plan.link.line_rate_bps, plan.settings.mtu
+    if speed_bps is None:
+        return
+    bound = max(goodput_ceiling_bps(speed_bps, mtu, protocol=protocol) for protocol in ("tcp", "udp"))
+    known = {"speed": speed_bps, "mtu": mtu, "link": plan.link.name, "device": plan.device.serial}
+    for limit in limits:
+        if limit.quantity == "throughput" and applies(limit, known, unknown_matches=True):
+            problem = check_possible(limit, bound)
+            if problem:
+                raise LimitError(f"{plan.id}: {problem}")

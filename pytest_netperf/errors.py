@@ -6,6 +6,7 @@
     │   ├── MarkError        a netperf_link or netperf_limit mark, or an argument of a traffic call
     │   ├── LimitError       a limit, in a mark or a limits file
     │   └── QuantityError    a number, unit or quantity name
+    ├── RecordError          a journal or sheet could not be written, or is not one
     └── StationError         the bench (this machine, its tools, a peer) failed; the device is not to blame
         ├── LinkError        a link could not be brought up or proved
         ├── KeeperError      the process that owns the links died or could not start
@@ -25,6 +26,7 @@ __all__ = [
     "MarkError",
     "NetperfError",
     "QuantityError",
+    "RecordError",
     "StationError",
     "TrafficError",
 ]
@@ -52,6 +54,10 @@ class LimitError(ConfigError):
 
 class QuantityError(ConfigError):
     """A number without a unit, an unknown unit, or an unknown quantity."""
+
+
+class RecordError(NetperfError):
+    """A journal or a sheet could not be written or read. The message names the file and the way out."""
 
 
 class StationError(NetperfError):

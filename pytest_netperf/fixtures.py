@@ -199,12 +199,12 @@ def netperf_device(request: pytest.FixtureRequest) -> Device:
 
 
 @pytest.fixture
-def netperf_record(request: pytest.FixtureRequest, netperf_device: Device) -> Callable[..., None]:
+def netperf_record(request: pytest.FixtureRequest, netperf_device: Device) -> Callable[..., None]:  # noqa: ARG001 - asked for so that the test has a device
     """Record any other measurement: ``netperf_record("power", 13.2, "W")``.
 
-    ``netperf_record(quantity, value, unit, *, required=True, note=None)``: the value is judged against every limit that
-    names the quantity; ``required=False`` makes it information that does not count. Register a quantity of your own with
-    `pytest_netperf.register_quantity`.
+    ``netperf_record(quantity, value, unit, *, required=True, note=None)``: the value is judged against every limit
+    that names the quantity; ``required=False`` makes it information that does not count. A quantity of your own is made
+    known by `pytest_netperf.quantities.register_quantity`.
     """
     run = request.config.stash[SESSION].run_of(request.node.nodeid)
 
@@ -218,10 +218,6 @@ def netperf_record(request: pytest.FixtureRequest, netperf_device: Device) -> Ca
                 f"{type(value).__name__}"
             )
         number = convert(float(value), unit, known)
-        run.recorded.append(
-            Recorded(quantity=known.name, value=number, unit=known.unit, required=required, note=note)
-        )
+        run.recorded.append(Recorded(quantity=known.name, value=number, unit=known.unit, required=required, note=note))
 
     return record
-
-

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_netperf.errors import ConfigError, LinkError, NetperfError
 from pytest_netperf.bench.plan import LinkPlan
+from pytest_netperf.errors import ConfigError, LinkError, NetperfError
 from pytest_netperf.options import Options
 
 if TYPE_CHECKING:
@@ -50,6 +50,11 @@ class LinkHandle:
         self._session = session
         self.plan = plan
         self._link: Link | None = None
+
+    @property
+    def link(self) -> Link | None:
+        """The link itself while it is up."""
+        return self._link
 
     def ensure_up(self) -> Link:
         """Bring the link up when it is not. Raises LinkError or KeeperError."""

@@ -193,14 +193,18 @@ class Keeper:
         stdin, stdout, stderr, status = fds
         actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((stdin, stdout, stderr))]
         try:
-            pid: int = self._links[link].ends[end].call(
-                os.posix_spawnp,
-                argv[0],
-                argv,
-                env,
-                file_actions=actions,
-                setpgroup=0,
-                setsigdef=[signal.SIGPIPE, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD],
+            pid: int = (
+                self._links[link]
+                .ends[end]
+                .call(
+                    os.posix_spawnp,
+                    argv[0],
+                    argv,
+                    env,
+                    file_actions=actions,
+                    setpgroup=0,
+                    setsigdef=[signal.SIGPIPE, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD],
+                )
             )
         except OSError as error:
             raise LinkError(f"cannot run {argv[0]!r} in the namespace of end {end}: {error.strerror}") from None

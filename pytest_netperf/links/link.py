@@ -93,7 +93,9 @@ class Process:
 class Endpoint:
     """One end of a link: an interface in a namespace of its own."""
 
-    def __init__(self, owner: Owner, link_key: str, end: str, port: Mapping[str, Any], mtu: int, namespace: int) -> None:
+    def __init__(
+        self, owner: Owner, link_key: str, end: str, port: Mapping[str, Any], mtu: int, namespace: int
+    ) -> None:
         self._owner = owner
         self._link_key = link_key
         self.end = end
@@ -226,6 +228,14 @@ class Link:
         """Set a simulated link's shapers for IP packets of this size (see `links.simulated`)."""
         rates: dict[str, float | None] = self._owner.call("shape", link=self._key, packet_bytes=packet_bytes)
         return rates
+
+    def summary(self) -> dict[str, Any]:
+        """What the sheet says of this link: interfaces, addresses and how it was proved."""
+        ends = {
+            f"port_{endpoint.end}": f"{endpoint.interface}, {endpoint.mac}, {endpoint.address}, {endpoint.address6}"
+            for endpoint in (self.a, self.b)
+        }
+        return {**ends, **{f"link_{name}": value for name, value in self.facts.items()}}
 
     def counters(self) -> tuple[PortCounters, PortCounters]:
         """The kernel's counters of port a and port b, now."""

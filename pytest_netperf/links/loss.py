@@ -170,7 +170,7 @@ def _drop_below(ipr: Any, index: int, threshold: int) -> None:
     message = _filter_message()
     message["index"] = index
     message["parent"] = _INGRESS
-    message["handle"] = _HANDLE  # without a number of its own, every call would add one more draw
+    message["handle"] = _HANDLE  # a fixed number: the next call changes this program instead of adding one
     message["info"] = _PRIORITY << 16 | socket.htons(_ETH_P_ALL)
     options = [
         ("TCA_BPF_OPS_LEN", len(program) // _SOCK_FILTER.size),

@@ -4,8 +4,8 @@
               TBF ->                          <- TBF
 
 A TBF on each end runs at R x (S + 14) / (S + 38), where S is the size of the IP packets that will be sent: veth counts
-S + 14 bytes of a frame, a real wire carries S + 38 (FCS, preamble and inter-frame gap besides). So the goodput is that of
-the wire (`physics`), while segmentation offload stays on and the CPU is spared.
+S + 14 bytes of a frame, a real wire carries S + 38 (FCS, preamble and inter-frame gap besides). So the goodput is that
+of the wire (`physics`), while segmentation offload stays on and the CPU is spared.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import msgspec
 
 from pytest_netperf.links.link import Link
@@ -51,5 +50,3 @@ def measure(engine: Engine, link: Link, workload: Workload, *, slots: int) -> Me
         waited_s=waited_s,
         shaped_bps=shaped,
     )
-
-

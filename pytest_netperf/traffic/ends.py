@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -38,14 +38,21 @@ def run_between(
     client_command: Sequence[str],
     client_version: str | None,
     server_version: str | None,
+    environment: Mapping[str, str] | None = None,
 ) -> Result:
     """Run a one-off server and a client to a clean end on both sides.
 
-    Raises EngineFailure when there is no result to judge; it says what happened and carries both outputs.
+    ``environment`` is that of both processes; None is this process's own. Raises EngineFailure when there is no result
+    to judge; it says what happened and carries what both ends printed, their last words included.
     """
+    if link.b.is_listening(port):  # or the client would talk to whoever that is
+        raise EngineFailure(
+            f"port {port} is in use in the namespace of end b of link {link.name}: something else listens there"
+        )
     started = time.monotonic()
-    server = link.b.popen(server_command)
+    server = link.b.popen(server_command, env=environment)
     client: Process | None = None
+    problem = ""
 
     def failure(message: str) -> EngineFailure:
         documents = {"server": server.stdout + server.stderr}
@@ -54,27 +61,33 @@ def run_between(
         return EngineFailure(message, documents)
 
     try:
-        while not link.b.is_listening(port):
+        while not problem and not link.b.is_listening(port):
             if server.wait(0.002):
-                raise failure(f"the iperf3 server ended before it listened: {_last_words(server)}")
-            if time.monotonic() - started > _READY_SECONDS:
-                raise failure(f"the iperf3 server did not listen on port {port} within {_READY_SECONDS:.0f} s")
-        client = link.a.popen(client_command)
-        traffic_s = workload.duration_s + workload.omit_s
-        if not client.wait(traffic_s + _PATIENCE_SECONDS):
-            raise failure(
-                f"the iperf3 client did not end within {traffic_s + _PATIENCE_SECONDS:.0f} s "
-                f"({traffic_s:g} s of traffic were asked): a process is frozen, or the data stopped flowing"
-            )
-        server.wait(_SERVER_LAST_WORDS_SECONDS)
+                problem = f"the iperf3 server ended before it listened: {_last_words(server)}"
+            elif time.monotonic() - started > _READY_SECONDS:
+                problem = f"the iperf3 server did not listen on port {port} within {_READY_SECONDS:g} s"
+        lingering = True
+        if not problem:
+            client = link.a.popen(client_command, env=environment)
+            traffic_s = workload.duration_s + workload.omit_s
+            if client.wait(traffic_s + _PATIENCE_SECONDS):
+                lingering = not server.wait(_SERVER_LAST_WORDS_SECONDS)
+            else:
+                problem = (
+                    f"the iperf3 client did not end within {traffic_s + _PATIENCE_SECONDS:g} s "
+                    f"({traffic_s:g} s of traffic were asked)"
+                )
     finally:
         for process in (client, server):
             if process is not None:
                 process.end()
-    code = client.returncode
-    if code is not None and code < 0:
-        raise failure(f"the iperf3 client was killed by {_signal_name(code)}")
-    if server.returncode is not None and server.returncode < 0 and server.returncode != -signal.SIGINT:
+    if problem and client is not None:
+        problem += f": {_frozen(client, server)}"
+    if problem or client is None:
+        raise failure(problem)
+    if client.returncode is not None and client.returncode < 0:
+        raise failure(f"the iperf3 client was killed by {_signal_name(client.returncode)}")
+    if server.returncode is not None and server.returncode < 0 and not lingering:
         raise failure(f"the iperf3 server was killed by {_signal_name(server.returncode)}")
     readings = combine(workload, client, server)
     if not readings.client.flows:
@@ -93,9 +106,7 @@ def run_between(
         server_output=server.stdout + server.stderr,
         congestion=readings.client.congestion,
         elapsed_s=time.monotonic() - started,
-        notes=tuple(
-            dict.fromkeys((*readings.client.notes, *(f"server: {note}" for note in readings.server.notes)))
-        ),
+        notes=tuple(dict.fromkeys((*readings.client.notes, *(f"server: {note}" for note in readings.server.notes)))),
     )
 
 
@@ -140,6 +151,16 @@ def combine(workload: Workload, client: Process, server: Process) -> _Readings:
 def _last_words(process: Process) -> str:
     words = (process.stderr + process.stdout).strip() or "it said nothing"
     return f"{words[-300:]} (exit code {process.returncode})"
+
+
+def _frozen(client: Process, server: Process) -> str:
+    """Why the watchdog had to step in. Whoever does not even answer SIGINT is frozen, and was killed."""
+    frozen = [
+        name for name, process in (("client", client), ("server", server)) if process.returncode == -signal.SIGKILL
+    ]
+    if frozen:
+        return f"the {' and the '.join(frozen)} was frozen (it did not answer SIGINT and had to be killed)"
+    return "the data stopped flowing, or the two ends wait for one another"
 
 
 def _signal_name(code: int) -> str:

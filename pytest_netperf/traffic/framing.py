@@ -47,13 +47,11 @@ def ceiling_bps(workload: Workload, speed_bps: float, mtu_bytes: int) -> float:
 
     A bidirectional TCP run also carries the other direction's acknowledgements, one for two segments.
     """
-    return _goodput(
-        workload, speed_bps, mtu_bytes, _DELAYED_ACK if workload.direction == "bidirectional" else None
-    )
+    return _goodput(workload, speed_bps, mtu_bytes, _DELAYED_ACK if workload.direction == "bidirectional" else None)
 
 
 def bound_bps(workload: Workload, speed_bps: float, mtu_bytes: int) -> float:
-    """Goodput in bit/s that physics excludes being exceeded: no acknowledgements at all. Above it a value is INVALID."""
+    """Goodput in bit/s that nothing can exceed: no acknowledgements at all. A value above it is INVALID."""
     return _goodput(workload, speed_bps, mtu_bytes, None)
 
 

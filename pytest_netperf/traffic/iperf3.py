@@ -79,9 +79,8 @@ class Iperf3Engine:
         for option, wanted in asked.items():
             flag, needed = _NEEDS[option]
             if wanted and self._version < needed:
-                raise MarkError(
-                    f"{option} needs iperf3 {'.'.join(map(str, needed))} or newer ({flag}); this machine has {self.version}"
-                )
+                version = ".".join(map(str, needed))
+                raise MarkError(f"{option} needs iperf3 {version} or newer ({flag}); this machine has {self.version}")
         check_congestion(workload.congestion)
 
     def run(self, link: Link, workload: Workload) -> Result:
@@ -122,7 +121,18 @@ def affinity_for(link: Link) -> tuple[int, int] | None:
 
 def server_arguments(workload: Workload, address: str, port: int) -> list[str]:
     """Arguments of the one-off server."""
-    return ["-s", "-1", "-J", f"-{workload.ip_version}", "-B", address, "-p", str(port), "-i", f"{workload.interval_s:g}"]
+    return [
+        "-s",
+        "-1",
+        "-J",
+        f"-{workload.ip_version}",
+        "-B",
+        address,
+        "-p",
+        str(port),
+        "-i",
+        f"{workload.interval_s:g}",
+    ]
 
 
 def client_arguments(

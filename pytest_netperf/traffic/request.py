@@ -6,7 +6,7 @@ import difflib
 from typing import Any, Final, Literal, get_args
 
 from pytest_netperf.errors import MarkError, QuantityError
-from pytest_netperf.quantities import format_value, parse_duration, parse_ratio, parse_rate, parse_size
+from pytest_netperf.quantities import format_value, parse_duration, parse_rate, parse_ratio, parse_size
 from pytest_netperf.traffic.result import Direction, Workload
 
 __all__ = ["make_workload"]

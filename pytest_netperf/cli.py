@@ -1,0 +1,99 @@
+"""The console command: everything that is done with records and files after, or without, a pytest run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pytest_netperf import __version__
+from pytest_netperf.errors import NetperfError
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit code: 0 good, 1 the content is not, 2 wrong use."""
+    parser = argparse.ArgumentParser(
+        prog="pytest-netperf", description="Acceptance sheets and iperf3 outputs, after the run."
+    )
+    parser.add_argument("--version", action="version", version=f"pytest-netperf {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    sheet = commands.add_parser("sheet", help="make the sheets of a run again from its journal, also of a killed run")
+    sheet.add_argument("journal", type=Path, metavar="JOURNAL", help="OUTPUT/journals/<run id>.jsonl")
+    sheet.add_argument("--output", type=Path, metavar="DIR", help="where to write; default: the journal's own OUTPUT")
+
+    reader = commands.add_parser("import", help="say what iperf3 outputs contain, and whether they can be trusted")
+    reader.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="JSON, json-stream or text output of iperf3"
+    )
+    reader.add_argument("--json", action="store_true", help="print a JSON list instead of text")
+
+    clean = commands.add_parser("clean", help="remove the namespaces that --netperf-keep left")
+    clean.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+
+    asked = parser.parse_args(arguments)
+    try:
+        if asked.command == "sheet":
+            return _sheet(asked.journal, asked.output)
+        if asked.command == "import":
+            return _import(asked.files, asked.json)
+        return _clean(asked.dry_run)
+    except NetperfError as error:
+        print(f"pytest-netperf: {error}", file=sys.stderr)
+        return 2
+
+
+def _sheet(journal: Path, output: Path | None) -> int:
+    from pytest_netperf.judge.verdict import DeviceVerdict
+    from pytest_netperf.record.journal import read_journal
+    from pytest_netperf.record.ledger import build_sheets
+    from pytest_netperf.report.sheet import write_sheet
+    from pytest_netperf.report.terminal import device_lines
+
+    contents = read_journal(journal)
+    for note in contents.notes:
+        print(f"note: {note}", file=sys.stderr)
+    sheets = build_sheets(
+        contents.run,
+        contents.planned,
+        contents.rows,
+        running=contents.running,
+        complete=contents.complete,
+        finished_at=contents.finished_at,
+    )
+    folder = output if output is not None else journal.resolve().parent.parent
+    for sheet in sheets:
+        paths = write_sheet(sheet, folder, journal_sha256=contents.sha256)
+        for line, _ in device_lines(sheet, str(paths.html)):
+            print(line)
+    if not sheets:
+        print("the journal holds no planned row and no measured one: there is nothing to write", file=sys.stderr)
+    return 0 if sheets and all(sheet.verdict is DeviceVerdict.ACCEPTED for sheet in sheets) else 1
+
+
+def _import(files: list[Path], as_json: bool) -> int:
+    from pytest_netperf.traffic.import_report import import_files
+
+    text, code = import_files(files, as_json)
+    print(text)
+    return code
+
+
+def _clean(dry_run: bool) -> int:
+    from pytest_netperf.links.leftovers import kept_namespaces, remove_namespace
+
+    names = kept_namespaces()
+    for name in names:
+        print(f"{'would remove' if dry_run else 'removing'} namespace {name}")
+        if not dry_run:
+            remove_namespace(name)
+    if not names:
+        print("nothing to remove")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

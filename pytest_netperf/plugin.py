@@ -1,0 +1,200 @@
+"""The plugin: pytest's hooks in the order in which pytest calls them. The work is done elsewhere.
+
+Loaded at every start of pytest in its environment, so everything heavy is imported inside the hooks that need it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_netperf import attempts, collection, options, recorder
+from pytest_netperf.errors import ConfigError
+from pytest_netperf.fixtures import PLAN, SESSION, iperf3, netperf_device, netperf_link, netperf_record
+from pytest_netperf.session import NetperfSession
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_netperf.judge.limits import Limit
+__all__ = ["iperf3", "netperf_device", "netperf_link", "netperf_record"]
+
+BENCH = pytest.StashKey["Bench"]()
+LIMITS = pytest.StashKey["tuple[Limit, ...]"]()
+
+_DESELECTED = pytest.StashKey[list[pytest.Item]]()
+_MARKS = (
+    "netperf_link(speed=, name=, media=, topology=, simulated=, device=, model=, mtu=, mss=, congestion=, window=, "
+    "zerocopy=, ip_version=, fault=, shaped=, scope=): the links a test runs on, and their settings; a list is a sweep",
+    "netperf_limit(QUANTITY='>= 2.3 Gbps', ..., speed=, mtu=, direction=, ..., source=): what is required, and when",
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare options and ini keys."""
+    options.add_options(parser)
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare pytest_netperf_* hooks."""
+    from pytest_netperf import hookspecs
+
+    pluginmanager.add_hookspecs(hookspecs)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Read the options, the bench and the limits: every mistake in them ends the run before it begins."""
+    for mark in _MARKS:
+        config.addinivalue_line("markers", mark)
+    chosen = options.Options.from_config(config)
+    try:
+        if chosen.bench is not None:
+            from pytest_netperf.bench.bench_file import load_bench
+
+            config.stash[BENCH] = load_bench(chosen.bench)
+        else:
+            from pytest_netperf.bench.builtin import builtin_bench
+
+            config.stash[BENCH] = builtin_bench()
+        config.stash[LIMITS] = _limits_file(chosen.limits)
+    except ConfigError as error:
+        raise pytest.UsageError(str(error)) from None
+    options.select_devices(chosen, config.stash[BENCH])
+    config.stash[SESSION] = NetperfSession(chosen)
+    config.stash[_DESELECTED] = []
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(recorder.Recorder(config, chosen, config.stash[BENCH]), recorder.NAME)
+
+
+def _limits_file(path: Path | None) -> tuple[Limit, ...]:
+    if path is None:
+        return ()
+    from pytest_netperf.judge.limits_file import parse_limits_file
+
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"limits file {path} cannot be read: {error}") from None
+    return parse_limits_file(text, str(path))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Parametrise each test of ours over devices x links x sweep; the place where wrong marks are refused."""
+    fixture = collection.needs(metafunc.fixturenames)
+    definition = metafunc.definition
+    if fixture is None:
+        _refuse_marks_without_fixture(definition)
+        return
+    from pytest_netperf.marks import link_settings, plan_links
+
+    config = metafunc.config
+    bench, session = config.stash[BENCH], config.stash[SESSION]
+    try:
+        limits = _limits_of(definition, config, warn=True)
+        if fixture == collection.LINK_FIXTURE:
+            plans = plan_links(bench, link_settings(collection.link_marks(definition)), session.options.devices)
+            for plan in plans:
+                collection.refuse_impossible(plan, limits)
+            metafunc.parametrize(fixture, plans, ids=[plan.id for plan in plans], indirect=True, scope="session")
+        else:
+            wanted = session.options.devices
+            devices = [device for device in bench.devices if not wanted or device.serial in wanted]
+            metafunc.parametrize(fixture, devices, ids=[device.serial for device in devices], indirect=True)
+    except ConfigError as error:
+        raise definition.CollectError(f"{definition.nodeid}: {error}") from None
+
+
+def _refuse_marks_without_fixture(definition: pytest.Function) -> None:
+    own = [mark.name for mark in definition.own_markers if mark.name in ("netperf_link", "netperf_limit")]
+    if own:
+        raise definition.CollectError(
+            f"{definition.nodeid}: {own[0]} on a test that measures nothing: it uses none of the fixtures iperf3, "
+            "netperf_link, netperf_record or netperf_device; name the one it needs among its arguments"
+        )
+
+
+def _limits_of(node: pytest.Item, config: pytest.Config, *, warn: bool = False) -> tuple[Limit, ...]:
+    from pytest_netperf.marks import limits_from_marks
+
+    limits, remarks = limits_from_marks(collection.limit_marks(node))
+    for remark in remarks if warn else ():
+        warnings.warn(pytest.PytestWarning(f"{node.nodeid}: {remark}"), stacklevel=1)
+    return (*limits, *config.stash[LIMITS])
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Remember what the command line left out: a sheet must say that it is partial."""
+    if items:
+        items[0].config.stash[_DESELECTED].extend(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Attach to each test what is known of it beforehand."""
+    for item in items:
+        plan = _plan_of(item, config)
+        if plan is not None:
+            item.stash[PLAN] = plan
+
+
+def _plan_of(item: pytest.Item, config: pytest.Config) -> collection.ItemPlan | None:
+    callspec = getattr(item, "callspec", None)
+    if callspec is None:
+        return None
+    link = callspec.params.get(collection.LINK_FIXTURE)
+    device = callspec.params.get(collection.DEVICE_FIXTURE) if link is None else getattr(link, "device", None)
+    if not hasattr(device, "serial"):
+        return None
+    return collection.ItemPlan(
+        nodeid=item.nodeid,
+        device=device,
+        link=link,
+        limits=_limits_of(item, config),
+        measures_traffic=collection.ENGINE_FIXTURE in getattr(item, "fixturenames", ()),
+    )
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Write down every row that is expected, before the first test runs."""
+    plans = [(item.stash[PLAN], True) for item in session.items if PLAN in item.stash]
+    plans += [(item.stash[PLAN], False) for item in session.config.stash[_DESELECTED] if PLAN in item.stash]
+    if plans and not session.config.getoption("collectonly"):
+        recorder.announce(session.config, plans)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+    """Around the set-up of each attempt at a test of ours: a fresh record, and its link up."""
+    if PLAN in item.stash:
+        attempts.begin(item)
+    yield
+    if PLAN in item.stash:
+        attempts.links_up(item)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Judge what the test measured, and let the report say so."""
+    report = yield
+    if PLAN in item.stash:
+        attempts.judge(item, call, report)
+    return report
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """After pytest tore the test down: a link of a test that asked for a cold one goes."""
+    if PLAN in item.stash:
+        attempts.end(item)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the keeper: links, namespaces and processes go with it."""
+    session = config.stash.get(SESSION, None)
+    if session is not None:
+        session.close()

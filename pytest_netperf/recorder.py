@@ -1,0 +1,306 @@
+"""The controller's side: the journal from the first second, the sheets and the summary at the end.
+
+The controller is the only process that writes. Under xdist the workers make the plan; a worker leaves it in a file
+whose folder the controller names, and the controller takes it into the journal and removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_netperf.attempts import ROWS_ATTRIBUTE, VERDICT_ATTRIBUTE
+from pytest_netperf.errors import RecordError
+
+if TYPE_CHECKING:
+    from pytest_netperf.bench.model import Bench
+    from pytest_netperf.collection import ItemPlan
+    from pytest_netperf.options import Options
+    from pytest_netperf.record.journal import Journal
+    from pytest_netperf.record.schema import Planned, Row, RunInfo, Sheet
+
+__all__ = ["NAME", "Recorder", "announce"]
+
+NAME = "netperf-recorder"
+
+_PLAN_FOLDER = "netperf_plan_folder"
+_LETTERS = {"INCONCLUSIVE": ("inconclusive", "I", "yellow"), "INVALID": ("invalid", "V", "purple")}
+
+
+def announce(config: pytest.Config, plans: Iterable[tuple[ItemPlan, bool]]) -> None:
+    """Write down the rows that are expected: into the journal, or from a worker into the controller's folder."""
+    planned = [row for plan, selected in plans for row in plan.planned(selected)]
+    workerinput = getattr(config, "workerinput", None)
+    if workerinput is None:
+        recorder = config.pluginmanager.get_plugin(NAME)
+        if recorder is not None:
+            recorder.plan(planned)
+        return
+    folder = workerinput.get(_PLAN_FOLDER)
+    if folder is None:
+        return
+    import msgspec
+
+    path = Path(folder, workerinput["workerid"])
+    partial = path.with_suffix(".partial")
+    with contextlib.suppress(OSError):  # another host's worker: the journal then says that it has no plan
+        partial.write_bytes(msgspec.json.encode(planned))
+        partial.rename(path)
+
+
+class Recorder:
+    """Hooks of the controller (or of the only process)."""
+
+    def __init__(self, config: pytest.Config, options: Options, bench: Bench) -> None:
+        self._config = config
+        self._options = options
+        self._bench = bench
+        self._journal_sha256: str | None = None
+        self.run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
+        self._journal: Journal | None = None
+        self._planned: dict[str, list[Planned]] = {}
+        self._unwritten: list[Row] = []
+        self._broken: str | None = None
+        self._plan_folder: Path | None = None
+        self._sheets: list[tuple[Sheet, list[Path]]] = []
+        self._problems: list[str] = []
+
+    def plan(self, planned: list[Planned]) -> None:
+        """Open the journal with what the run is expected to deliver. Later plans (of other workers) are the same."""
+        if self._planned or not planned:
+            return
+        from pytest_netperf.record.journal import Journal
+
+        for row in planned:
+            self._planned.setdefault(row.test, []).append(row)
+        with self._kept_going():
+            self._journal = Journal.create(self._options.output, self.run_id)
+            self._journal.run(self._run_info())
+            self._journal.plan(planned)
+
+    @contextlib.contextmanager
+    def _kept_going(self) -> Any:
+        """A journal that cannot be written must not stop a measurement; it makes the run fail at its end."""
+        try:
+            yield
+        except RecordError as error:
+            self._broken = self._broken or str(error)
+
+    # Hooks, in the order in which pytest calls them
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """xdist: tell a worker where to leave its plan."""
+        if self._plan_folder is None:
+            self._plan_folder = Path(tempfile.mkdtemp(prefix="pytest-netperf-"))
+        node.workerinput[_PLAN_FOLDER] = str(self._plan_folder)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: Any) -> None:
+        """xdist: take over a worker's plan."""
+        if self._plan_folder is None:
+            return
+        import msgspec
+
+        from pytest_netperf.record.schema import Planned
+
+        path = self._plan_folder / node.workerinput["workerid"]
+        with contextlib.suppress(FileNotFoundError):
+            data = path.read_bytes()
+            path.unlink()
+            self.plan(msgspec.json.decode(data, type=list[Planned]))
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """A test begins: if the run is killed now, its rows are ABORTED and not merely missing."""
+        if nodeid in self._planned and self._journal is not None:
+            with self._kept_going():
+                self._journal.running(nodeid)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Rows arrive: into the journal, then to whoever listens."""
+        text = getattr(report, ROWS_ATTRIBUTE, None)
+        rows: list[Row] = []
+        if text is not None:
+            import msgspec
+
+            from pytest_netperf.record.schema import Row
+
+            rows = msgspec.json.decode(text, type=list[Row])
+        elif report.when == "???" and report.nodeid in self._planned:  # xdist's word for a worker that died
+            rows = [_crashed(planned) for planned in self._planned[report.nodeid]]
+        for row in rows:
+            if self._journal is None or self._broken:
+                self._unwritten.append(row)
+            else:
+                try:
+                    self._journal.row(row, report.outcome)
+                except RecordError as error:
+                    self._broken = str(error)
+                    self._unwritten.append(row)
+            self._config.hook.pytest_netperf_row(config=self._config, row=row)
+
+    def pytest_report_teststatus(
+        self, report: pytest.TestReport
+    ) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
+        """INCONCLUSIVE and INVALID are failures to pytest and to every other plugin, with their own word to people."""
+        verdict = getattr(report, VERDICT_ATTRIBUTE, None)
+        if verdict not in _LETTERS or report.outcome != "failed":
+            return None
+        category, letter, colour = _LETTERS[verdict]
+        return category, letter, (verdict, {colour: True})
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Close the journal, write the sheets from it, and let the exit code say what they say."""
+        if self._plan_folder is not None:
+            shutil.rmtree(self._plan_folder, ignore_errors=True)
+        if not self._planned:
+            return
+        from pytest_netperf.record.journal import read_journal
+        from pytest_netperf.record.ledger import build_sheets
+
+        path = None
+        sheets: list[Sheet] = []
+        if self._journal is not None:
+            with self._kept_going():
+                self._journal.finished(int(exitstatus))
+            self._journal.close()
+            path = self._journal.path
+        try:
+            if path is None:
+                raise RecordError(self._broken or "the journal was never opened")
+            contents = read_journal(path)
+            sheets = build_sheets(
+                contents.run,
+                contents.planned,
+                (*contents.rows, *self._unwritten),
+                running=contents.running,
+                complete=contents.complete and self._broken is None,
+                finished_at=contents.finished_at,
+            )
+            self._journal_sha256 = contents.sha256
+        except RecordError as error:
+            self._broken = self._broken or str(error)
+            planned = [row for rows in self._planned.values() for row in rows]
+            sheets = build_sheets(self._run_info(), planned, self._unwritten, complete=False)
+        self._emit(sheets)
+        if exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = self._exit_status(sheets)
+        elif exitstatus == pytest.ExitCode.TESTS_FAILED and self._only_inconclusive(session, sheets):
+            session.exitstatus = pytest.ExitCode.OK
+
+    def _run_info(self) -> RunInfo:
+        from pytest_netperf.run_info import run_info
+
+        return run_info(self._config, self._options, self._bench, self.run_id)
+
+    def _emit(self, sheets: list[Sheet]) -> None:
+        for sheet in sheets:
+            paths: list[Path] = []
+            try:
+                paths = self._config.hook.pytest_netperf_sheet(config=self._config, device=sheet.device, sheet=sheet)
+            except Exception as error:  # noqa: BLE001 - one reporter that breaks must not cost the others' sheets
+                self._problems.append(f"the sheet of {sheet.device.serial}: {type(error).__name__}: {error}")
+            self._sheets.append((sheet, [Path(path) for path in paths if path is not None]))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_netperf_sheet(self, sheet: Sheet) -> Path:
+        """The sheets in HTML and JSON."""
+        from pytest_netperf.report.sheet import write_sheet
+
+        return write_sheet(sheet, self._options.output, journal_sha256=self._journal_sha256).html
+
+    def _exit_status(self, sheets: list[Sheet]) -> pytest.ExitCode:
+        """Not 0 unless every required row that was asked for passed, and is on paper."""
+        from pytest_netperf.judge.verdict import Verdict
+
+        deselected = {row.id for rows in self._planned.values() for row in rows if not row.selected}
+        bad = {row.verdict for sheet in sheets for row in sheet.rows if row.required and row.id not in deselected} - {
+            Verdict.PASS
+        }
+        if self._options.allow_inconclusive:
+            bad -= {Verdict.INCONCLUSIVE}
+        if bad or self._broken or self._problems or not sheets:
+            return pytest.ExitCode.TESTS_FAILED
+        return pytest.ExitCode.OK
+
+    def _only_inconclusive(self, session: pytest.Session, sheets: list[Sheet]) -> bool:
+        """Whether the user allowed what went wrong: every failed test is one whose worst verdict is INCONCLUSIVE."""
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if not self._options.allow_inconclusive or terminal is None or session.shouldfail or session.shouldstop:
+            return False
+        inconclusive = len(terminal.stats.get("inconclusive", []))
+        return session.testsfailed == inconclusive and self._exit_status(sheets) == pytest.ExitCode.OK
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """A line for each row, one for each device, and where the sheets are."""
+        if not self._planned:
+            return
+        from pytest_netperf.report.terminal import device_lines
+
+        terminalreporter.section("network acceptance", sep="=")
+        colour = bool(terminalreporter.hasmarkup)
+        for sheet, paths in self._sheets:
+            where = _shown(paths[0]) if paths else "(no sheet)"
+            for line, markup in device_lines(sheet, where, verbosity=self._config.option.verbose, color=colour):
+                terminalreporter.write_line(line, **markup)
+            for path in paths[1:]:
+                terminalreporter.write_line(f"  also written: {_shown(path)}")
+        if self._journal is not None:
+            terminalreporter.write_line(f"journal: {_shown(self._journal.path)}")
+        for problem in ([f"the journal is broken: {self._broken}"] if self._broken else []) + self._problems:
+            terminalreporter.write_line(f"ERROR: {problem}", red=True)
+
+    # pytest-html
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_html_results_table_header(self, cells: list[str]) -> None:
+        """Columns of our own."""
+        from pytest_netperf.report.pytest_html import header
+
+        header(cells)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_html_results_table_row(self, report: pytest.TestReport, cells: list[str]) -> None:
+        """Value, limit and verdict of each test, and a link to its sheet."""
+        from pytest_netperf.report.pytest_html import row
+
+        page = Path(self._config.getoption("htmlpath") or ".")
+        row(cells, getattr(report, ROWS_ATTRIBUTE, None), self._options.output, self.run_id, page.parent)
+
+
+def _crashed(planned: Planned) -> Row:
+    from pytest_netperf.judge.verdict import Verdict
+    from pytest_netperf.record.schema import Row
+
+    return Row(
+        id=planned.id,
+        test=planned.test,
+        device=planned.device,
+        link=planned.link,
+        quantity=planned.quantity,
+        unit=planned.unit,
+        limit=planned.limit,
+        verdict=Verdict.CRASHED,
+        reason="the process that ran this test died",
+        next_step="Look for what killed it (out of memory, a signal, a crash in a library), and run again.",
+        simulated=planned.simulated,
+        conditions=planned.conditions,
+    )
+
+
+def _shown(path: Path) -> str:
+    """As people type it: relative to where they are, when it is below."""
+    with contextlib.suppress(ValueError):
+        return os.fspath(path.resolve().relative_to(Path.cwd()))
+    return os.fspath(path)

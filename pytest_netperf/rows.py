@@ -1,0 +1,375 @@
+"""From what a test measured to the rows of the sheet: each measurement against each limit that names its quantity.
+
+Nothing that happened is left out: a traffic call that failed, a limit whose quantity was never measured and a test that
+ended early all become rows, and none of them can be a PASS.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pytest_netperf.collection import UNSTATED, ItemPlan
+from pytest_netperf.errors import LimitError, NetperfError
+from pytest_netperf.judge.conditions import describe
+from pytest_netperf.judge.doubts import Findings, examine
+from pytest_netperf.judge.judgement import Judgement, Measured, judge
+from pytest_netperf.judge.limits import Limit, ResolvedLimit, resolve, select_limit
+from pytest_netperf.judge.values import traffic_values
+from pytest_netperf.judge.verdict import Verdict, worst
+from pytest_netperf.quantities import get_quantity
+from pytest_netperf.record.schema import Evidence, Row, SeriesPoint
+from pytest_netperf.session import Recorded, TestRun
+from pytest_netperf.traffic.framing import bound_bps, ceiling_bps
+
+if TYPE_CHECKING:
+    from pytest_netperf.observe.measure import Measurement
+    from pytest_netperf.traffic.result import Flow, Workload
+
+__all__ = ["Ending", "rows_of", "summary"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How a test ended. ``verdict`` is the best that any of its rows can still be; PASS when it ended by itself."""
+
+    verdict: Verdict = Verdict.PASS
+    reason: str = ""
+    next_step: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Trial:
+    """One traffic call, with everything its quantities share."""
+
+    values: dict[str, float | None]
+    findings: Findings
+    conditions: dict[str, Any]
+    trusted: bool
+    trust_reason: str
+    ceiling: float | None
+    bound: float | None
+    bound_tolerance: float
+    """As a fraction of the bound."""
+    received_bytes: int | None
+    evidence: Evidence
+
+
+def rows_of(
+    plan: ItemPlan,
+    run: TestRun,
+    ending: Ending,
+    *,
+    link_facts: dict[str, Any],
+    burst_bits: float = 0.0,
+    faulted: bool = False,
+    attempt: int = 1,
+    started_at: str | None = None,
+    duration_s: float | None = None,
+) -> list[Row]:
+    """The rows of one attempt of one test: every planned one, and one more for each further measurement.
+
+    ``link_facts`` go into the evidence of every traffic row. ``burst_bits`` is what the shaper of a simulated link may
+    let through above its rate, once.
+    """
+    trials = [_trial(plan, measurement, link_facts, burst_bits, faulted) for measurement in run.measured]
+    rows: list[Row] = []
+    for quantity in plan.quantities:
+        numbered = 0
+        for row in _rows_of_quantity(plan, run, trials, quantity):
+            rows.append(msgspec.structs.replace(row, id=plan.row_id(quantity, numbered)))
+            numbered += 1
+        if not numbered:
+            rows.append(_never_measured(plan, quantity))
+    named = set(plan.quantities)
+    if UNSTATED not in named:
+        rows += _information(plan, run.recorded, named)
+    return [
+        msgspec.structs.replace(_worsened(row, ending), attempt=attempt, started_at=started_at, duration_s=duration_s)
+        for row in rows
+    ]
+
+
+def _rows_of_quantity(plan: ItemPlan, run: TestRun, trials: list[_Trial], quantity: str) -> Iterator[Row]:
+    for number, trial in enumerate(trials):
+        if quantity in trial.values:
+            yield _judged_trial(plan, trial, quantity, with_documents=quantity == plan.quantities[0], number=number)
+    for recorded in run.recorded:
+        if quantity in (recorded.quantity, UNSTATED):
+            yield _judged_record(plan, recorded)
+    for workload, error in run.failures:
+        if plan.measures_traffic and (quantity == UNSTATED or _is_traffic(quantity, workload)):
+            yield _failed(plan, quantity, workload, error)
+
+
+def _is_traffic(quantity: str, workload: Workload) -> bool:
+    """Whether a traffic call that failed would have measured this quantity."""
+    udp_only = {"frame_loss_ratio", "jitter"}
+    if quantity in udp_only:
+        return workload.protocol == "udp"
+    if quantity == "retransmits":
+        return workload.protocol == "tcp"
+    return quantity in {
+        "throughput", "mtu", "link_speed", "tester_cpu", "errors", "carrier_changes", "frame_rate", "wire_rate",
+    }  # fmt: skip
+
+
+def _trial(
+    plan: ItemPlan, measurement: Measurement, link_facts: dict[str, Any], burst_bits: float, faulted: bool
+) -> _Trial:
+    assert plan.link is not None
+    result, workload = measurement.result, measurement.result.workload
+    speed_bps, mtu = plan.link.link.line_rate_bps, plan.link.settings.mtu
+    ceiling = bound = None
+    if speed_bps is not None:
+        ceiling, bound = ceiling_bps(workload, speed_bps, mtu), bound_bps(workload, speed_bps, mtu)
+    findings = examine(
+        result,
+        measurement.observation,
+        speed_bps=speed_bps,
+        mtu_bytes=mtu,
+        simulated=plan.link.link.simulated,
+        faulted=faulted,
+        ceiling_bps=ceiling,
+    )
+    values = traffic_values(result, measurement.observation, mtu_bytes=mtu, speed_bps=speed_bps)
+    conditions = {
+        **plan.conditions,
+        "protocol": workload.protocol,
+        "direction": workload.direction,
+        "streams": workload.streams,
+        "ip_version": workload.ip_version,
+        **({"mss": workload.mss_bytes} if workload.mss_bytes is not None else {}),
+    }
+    points, source = _series(result.flows)
+    return _Trial(
+        values=values,
+        findings=findings,
+        conditions=conditions,
+        trusted=result.trusted,
+        trust_reason=result.reason,
+        ceiling=ceiling,
+        bound=bound,
+        bound_tolerance=burst_bits / workload.duration_s / bound if bound else 0.0,
+        received_bytes=_least_received(result.flows),
+        evidence=Evidence(
+            series=points,
+            series_from=source,
+            facts={**_facts(measurement), **link_facts},
+            doubts=findings.doubts,
+            documents={"client": result.client_output, "server": result.server_output},
+        ),
+    )
+
+
+def _judged_trial(plan: ItemPlan, trial: _Trial, quantity: str, *, with_documents: bool, number: int) -> Row:
+    known = get_quantity(quantity)
+    is_rate = quantity == "throughput"
+    ceiling = trial.ceiling if is_rate else None
+    measured = Measured(
+        quantity=quantity,
+        unit=known.unit,
+        better=known.better,
+        value=trial.values[quantity],
+        ceiling=ceiling,
+        bound=trial.bound if is_rate else None,
+        bound_tolerance=trial.bound_tolerance if is_rate else 0.0,
+        received_bytes=trial.received_bytes,
+        trusted=trial.trusted,
+        trust_reason=trial.trust_reason,
+        invalid=trial.findings.invalid,
+        tester_limited=trial.findings.tester_limited,
+    )
+    evidence = trial.evidence
+    if not with_documents:
+        facts = {**evidence.facts, "raw_output_in": plan.row_id(plan.quantities[0], number)}
+        evidence = msgspec.structs.replace(evidence, facts=facts, documents={})
+    return _judged(plan, measured, trial.conditions, evidence, trial.ceiling)
+
+
+def _judged_record(plan: ItemPlan, recorded: Recorded) -> Row:
+    known = get_quantity(recorded.quantity)
+    measured = Measured(
+        quantity=known.name,
+        unit=known.unit,
+        better=known.better,
+        value=recorded.value,
+        trusted=True,
+        trust_reason="recorded by the test",
+    )
+    facts = {"source": "recorded by the test", **({"note": recorded.note} if recorded.note else {})}
+    row = _judged(plan, measured, plan.conditions, Evidence(facts=facts), None)
+    return msgspec.structs.replace(row, required=recorded.required)
+
+
+def _judged(
+    plan: ItemPlan, measured: Measured, conditions: dict[str, Any], evidence: Evidence, ceiling: float | None
+) -> Row:
+    limits = [limit for limit in plan.limits if limit.quantity == measured.quantity]
+    resolved: ResolvedLimit | None = None
+    limit: Limit | None = None
+    try:
+        limit = select_limit(limits, conditions)
+        if limit is not None:
+            link_speed = plan.link.link.speed_bps if plan.link else None
+            resolved = resolve(limit, ceiling=ceiling, link_speed=link_speed, baselines={})
+        judgement = judge(measured, resolved, no_limit=_no_limit(limits))
+    except LimitError as error:
+        judgement = Judgement(Verdict.INCONCLUSIVE, str(error), "Correct the limit and run again.")
+    return Row(
+        id="",
+        test=plan.nodeid,
+        device=plan.device_info(),
+        link=plan.link.link.name if plan.link else None,
+        quantity=measured.quantity,
+        unit=measured.unit,
+        value=measured.value,
+        limit=resolved.text if resolved else (limit.text if limit else None),
+        limit_low=resolved.low if resolved else None,
+        limit_high=resolved.high if resolved else None,
+        limit_source=limit.source if limit else None,
+        ceiling=measured.ceiling,
+        margin=judgement.margin,
+        verdict=judgement.verdict,
+        reason=judgement.reason,
+        next_step=judgement.next_step,
+        simulated=bool(plan.link and plan.link.link.simulated),
+        conditions=conditions,
+        evidence=evidence,
+    )
+
+
+def _no_limit(limits: list[Limit]) -> str | None:
+    if not limits:
+        return None
+    offered = "; ".join(f"{each.text} when {describe(each.conditions)}" for each in limits)
+    return f"None of the limits applies under the conditions of this measurement: {offered}."
+
+
+def _empty(plan: ItemPlan, quantity: str, verdict: Verdict, reason: str, next_step: str) -> Row:
+    texts = [limit.text for limit in plan.limits if limit.quantity == quantity]
+    return Row(
+        id="",
+        test=plan.nodeid,
+        device=plan.device_info(),
+        link=plan.link.link.name if plan.link else None,
+        quantity=quantity,
+        unit="" if quantity == UNSTATED else get_quantity(quantity).unit,
+        limit=texts[0] if len(texts) == 1 else None,
+        verdict=verdict,
+        reason=reason,
+        next_step=next_step,
+        simulated=bool(plan.link and plan.link.link.simulated),
+        conditions=plan.conditions,
+    )
+
+
+def _never_measured(plan: ItemPlan, quantity: str) -> Row:
+    row = _empty(
+        plan,
+        quantity,
+        Verdict.INCONCLUSIVE,
+        "the test ended without measuring anything" if quantity == UNSTATED else f"{quantity} was never measured",
+        "Measure it in the test (iperf3.tcp(), iperf3.udp() or netperf_record()), or remove the limit.",
+    )
+    return msgspec.structs.replace(row, id=plan.row_id(quantity))
+
+
+def _failed(plan: ItemPlan, quantity: str, workload: Workload, error: NetperfError) -> Row:
+    row = _empty(plan, quantity, Verdict.ERROR, str(error), "This is the bench, not the device: mend it and run again.")
+    documents: dict[str, str] = getattr(error, "documents", {})
+    conditions = {**plan.conditions, "protocol": workload.protocol, "direction": workload.direction}
+    return msgspec.structs.replace(row, conditions=conditions, evidence=Evidence(documents=documents))
+
+
+def _information(plan: ItemPlan, recorded: list[Recorded], named: set[str]) -> Iterator[Row]:
+    """Values that no limit names, beside some that are limited: on the sheet, without a say."""
+    counts: dict[str, int] = {}
+    for each in recorded:
+        if each.quantity in named:
+            continue
+        row = _judged_record(plan, each)
+        number = counts.get(each.quantity, 0)
+        counts[each.quantity] = number + 1
+        yield msgspec.structs.replace(row, id=plan.row_id(each.quantity, number), required=False)
+
+
+def _worsened(row: Row, ending: Ending) -> Row:
+    verdict = worst((row.verdict, ending.verdict))
+    if verdict is row.verdict:
+        return row
+    return msgspec.structs.replace(row, verdict=verdict, reason=ending.reason, next_step=ending.next_step)
+
+
+def _least_received(flows: tuple[Flow, ...]) -> int | None:
+    known = [flow.received_bytes for flow in flows if flow.received_bytes is not None]
+    return min(known) if known else None
+
+
+def _series(flows: tuple[Flow, ...]) -> tuple[tuple[SeriesPoint, ...], Any]:
+    """Throughput over time of the slower direction."""
+    if not flows:
+        return (), None
+    flow = min(flows, key=lambda each: math.inf if each.received_bps is None else each.received_bps)
+    return (
+        tuple(
+            SeriesPoint(
+                start_s=interval.start_s,
+                seconds=interval.seconds,
+                throughput_bps=interval.bytes * 8 / interval.seconds,
+                omitted=interval.omitted,
+            )
+            for interval in flow.intervals
+            if interval.seconds > 0
+        ),
+        flow.intervals_from,
+    )
+
+
+def _facts(measurement: Measurement) -> dict[str, Any]:
+    result, seen = measurement.result, measurement.observation
+    facts: dict[str, Any] = {}
+    for flow in result.flows:
+        prefix = f"{flow.direction}_" if len(result.flows) > 1 else ""
+        for name in (
+            "received_bps", "received_bytes", "received_seconds", "sent_bps", "sent_bytes", "sent_seconds",
+            "retransmits", "packets", "lost_packets", "frame_loss_ratio", "jitter_s",
+        ):  # fmt: skip
+            value = getattr(flow, name)
+            if value is not None:
+                facts[prefix + name] = value
+    for end, first, last in (("a", seen.a_before, seen.a_after), ("b", seen.b_before, seen.b_after)):
+        for name in first.__struct_fields__:
+            facts[f"port_{end}_{name}"] = getattr(last, name) - getattr(first, name)
+    facts |= {
+        "cpu_busy": list(seen.cpu_busy),
+        "cpu_steal": seen.cpu_steal,
+        "engine": result.engine,
+        "client_version": result.client_version,
+        "server_version": result.server_version,
+        "client_command": " ".join(result.client_command),
+        "server_command": " ".join(result.server_command),
+        "congestion": result.congestion,
+        "asked_duration_s": result.workload.duration_s,
+        "asked_omit_s": result.workload.omit_s,
+        "offered_bps": result.workload.bitrate_bps,
+        "waited_for_slot_s": round(measurement.waited_s, 3),
+        "trust": result.reason,
+        "notes": list(result.notes),
+    }
+    return {name: value for name, value in facts.items() if value is not None and value != []}
+
+
+def summary(rows: list[Row]) -> str:
+    """What a failing test prints: each row that is not PASS, with its reason and what to do next."""
+    lines = []
+    for row in rows:
+        if row.required and row.verdict is not Verdict.PASS:
+            lines.append(f"{row.verdict.value}: {row.device.serial}/{row.link or '-'} {row.quantity}: {row.reason}")
+            lines += [f"    {row.next_step}"] if row.next_step else []
+            lines += [f"    doubt: {doubt}" for doubt in row.evidence.doubts]
+    return "\n".join(lines)

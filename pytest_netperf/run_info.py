@@ -1,0 +1,109 @@
+"""What is common to all rows of a run: the station, the software, and what was asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shlex
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_netperf import __version__
+from pytest_netperf.bench.model import Bench
+from pytest_netperf.errors import StationError
+from pytest_netperf.options import Options
+from pytest_netperf.record.schema import RunInfo
+
+__all__ = ["run_info"]
+
+
+def run_info(config: pytest.Config, options: Options, bench: Bench, run_id: str) -> RunInfo:
+    """Everything about this run that a stranger needs to repeat it."""
+    return RunInfo(
+        run_id=run_id,
+        started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        station=_without_none(
+            {
+                "name": bench.station.name,
+                "location": bench.station.location,
+                "host": platform.node(),
+                "system": _system(),
+                "kernel": platform.release(),
+                "machine": platform.machine(),
+                "cpu": _cpu_model(),
+                "cpus": len(os.sched_getaffinity(0)),
+                "congestion_control": _read("/proc/sys/net/ipv4/tcp_congestion_control"),
+            }
+        ),
+        software=_without_none(
+            {
+                "pytest_netperf": __version__,
+                "pytest": pytest.__version__,
+                "python": platform.python_version(),
+                "engine": options.engine,
+                "iperf3": _iperf3(),
+            }
+        ),
+        conditions=_without_none(
+            {
+                "command": shlex.join(["pytest", *map(str, config.invocation_params.args)]),
+                "bench_file": bench.path or "built-in simulated bench",
+                "bench_sha256": bench.sha256,
+                "limits_file": str(options.limits) if options.limits else None,
+                "limits_sha256": _sha256(options.limits),
+                "duration_s": options.duration_s,
+                "omit_s": options.omit_s,
+                "measurement_slots": options.slots,
+                "decision_rule": "simple: the value itself against the limit, without guard band",
+            }
+        ),
+        operator=options.operator,
+        batch=options.batch,
+    )
+
+
+def _without_none(table: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in table.items() if value is not None}
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return None
+
+
+def _system() -> str | None:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME")
+    except OSError:
+        return None
+
+
+def _cpu_model() -> str | None:
+    for line in (_read("/proc/cpuinfo") or "").splitlines():
+        if line.lower().startswith(("model name", "hardware")):
+            return line.split(":", 1)[1].strip()
+    return None
+
+
+def _iperf3() -> str | None:
+    import shutil
+
+    from pytest_netperf.traffic.iperf3 import installed_version
+
+    path = shutil.which("iperf3")
+    if path is None:
+        return None
+    try:
+        return installed_version(path, Path(path).stat().st_mtime)
+    except StationError as error:
+        return str(error)
+
+
+def _sha256(path: Path | None) -> str | None:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path is not None else None
