@@ -1,0 +1,261 @@
+"""The ledger: expected rows + rows that arrived -> one sheet per device. Pure.
+
+What was planned decides what appears, and everything that is odd (a row that never came, an attempt that is missing, a
+test that was deselected, a run that was cut short) can only make the verdict worse.
+
+Attempts of the same row (reruns, crashes) become one row: the worst of them, with its own value and evidence. The
+others stay visible in ``evidence.facts["attempts"]``, a list with attempt, verdict, value, reason and start of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from pytest_netperf.judge.verdict import WORST_LAST, device_verdict, worst
+from pytest_netperf.record.canonical import clean_row, encode
+from pytest_netperf.record.schema import (
+    DeviceInfo,
+    DeviceVerdict,
+    Planned,
+    Row,
+    RunInfo,
+    Sheet,
+    Verdict,
+)
+from pytest_netperf.record.wording import conditions_text, measured_text, port_text, quantity_text
+
+__all__ = ["build_sheets"]
+
+_Key = tuple[str, str]  # serial, row id
+
+
+def build_sheets(
+    run: RunInfo,
+    planned: Iterable[Planned],
+    rows: Iterable[Row],
+    *,
+    running: Collection[str] = (),
+    complete: bool,
+    finished_at: str | None = None,
+) -> list[Sheet]:
+    """One sheet for each device that has a selected planned row or any row, in the order of the plan.
+
+    ``running`` are the tests (node ids) that had started and not ended; ``complete`` says that the run came to its own
+    end. The order in which rows arrived has no influence.
+    """
+    plans: dict[str, dict[str, Planned]] = {}
+    for plan in planned:
+        of_device = plans.setdefault(plan.device.serial, {})
+        known = of_device.setdefault(plan.id, plan)
+        if not plan.selected and known.selected:
+            of_device[plan.id] = plan
+    arrived: dict[_Key, list[Row]] = {}
+    for row in rows:
+        arrived.setdefault((row.device.serial, row.id), []).append(_believable(clean_row(row)))
+    attempts: dict[str, dict[str, list[Row]]] = {}
+    for serial, row_id in sorted(arrived):
+        attempts.setdefault(serial, {})[row_id] = arrived[serial, row_id]
+    serials = [serial for serial, of_device in plans.items() if any(p.selected for p in of_device.values())]
+    serials = list(dict.fromkeys([*serials, *(s for s in plans if s in attempts), *attempts]))
+    return [
+        _build_sheet(run, plans.get(serial, {}), attempts.get(serial, {}), frozenset(running), complete, finished_at)
+        for serial in serials
+    ]
+
+
+def _build_sheet(
+    run: RunInfo,
+    plans: dict[str, Planned],
+    attempts: dict[str, list[Row]],
+    running: frozenset[str],
+    complete: bool,
+    finished_at: str | None,
+) -> Sheet:
+    rows = [
+        _combine(attempts[row_id]) if row_id in attempts else _never_arrived(plan, running)
+        for row_id, plan in plans.items()
+    ]
+    rows += [_combine(group) for row_id, group in attempts.items() if row_id not in plans]
+    missing = sum(plan.selected and row_id not in attempts for row_id, plan in plans.items())
+    deselected = sum(not plan.selected for plan in plans.values())
+    absent = sum(row_id not in attempts for row_id in plans)
+    verdict = device_verdict(rows)
+    if verdict is DeviceVerdict.ACCEPTED and (not complete or missing or deselected):
+        verdict = DeviceVerdict.NOT_PROVEN
+    rows.sort(key=lambda row: -WORST_LAST.index(row.verdict))  # stable: the order of the plan within a verdict
+    complete = complete and not missing
+    present = [row.verdict for row in rows]
+    device = next(iter(plans.values())).device if plans else rows[0].device
+    return Sheet(
+        run_id=run.run_id,
+        verdict=verdict,
+        sentence=_sentence(verdict, rows, complete, missing, deselected, absent),
+        complete=complete,
+        simulated=any(row.simulated for row in rows),
+        device=DeviceInfo(serial=device.serial, model=device.model, batch=run.batch or device.batch),
+        station=run.station,
+        software=run.software,
+        conditions=run.conditions,
+        operator=run.operator,
+        started_at=run.started_at,
+        finished_at=finished_at,
+        counts={v.value: present.count(v) for v in reversed(WORST_LAST) if v in present},
+        rows=tuple(rows),
+    )
+
+
+def _believable(row: Row) -> Row:
+    """The last line of defence: a PASS without a number is no PASS, whoever says so."""
+    if row.verdict is Verdict.PASS and row.value is None:
+        return msgspec.structs.replace(
+            row,
+            verdict=Verdict.INVALID,
+            reason="It was judged PASS without a number to judge.",
+            next_step="Look for the measurement that gave no number, and report this to the maintainers.",
+        )
+    return row
+
+
+def _combine(group: Sequence[Row]) -> Row:
+    """The worst attempt; of equal ones the one with the smallest margin. An attempt that was lost counts against it."""
+    if len(group) == 1 and group[0].attempt == 1:
+        return group[0]
+    # Attempts delivered twice (a journal copied together, a report repeated) are one attempt.
+    distinct = {encode(row): row for row in group}
+    in_order = sorted(distinct.items(), key=lambda item: (item[1].attempt, item[1].started_at or "", item[0]))
+    history = [row for _, row in in_order]
+    verdict = worst(row.verdict for row in history)
+    row = min(
+        (row for row in history if row.verdict is verdict),
+        key=lambda row: (row.margin is not None, row.margin or 0.0, -row.attempt, encode(row)),
+    )
+    required = any(row.required for row in history)
+    lost = sorted(set(range(1, max(row.attempt for row in history))) - {row.attempt for row in history})
+    if lost:
+        names = ", ".join(map(str, lost))
+        change = worst((verdict, Verdict.INCONCLUSIVE))
+        if change is not verdict:
+            row = msgspec.structs.replace(
+                row, next_step="Run the test again; a rerun without its first attempt proves nothing."
+            )
+        verdict = change
+        reason = f"Attempt {names} never arrived, and an attempt is only repeated when it did not pass. {row.reason}"
+    elif len(history) == 1:
+        return row
+    else:
+        listed = ", ".join(attempt.verdict.value for attempt in history)
+        reason = f"{len(history)} attempts: {listed}; the worst counts. {row.reason}"
+    facts = {**row.evidence.facts, "attempts": [_attempt(attempt) for attempt in history]}
+    return msgspec.structs.replace(
+        row,
+        verdict=verdict,
+        reason=reason.strip(),
+        required=required,
+        simulated=any(attempt.simulated for attempt in history),
+        evidence=msgspec.structs.replace(row.evidence, facts=facts),
+    )
+
+
+def _attempt(row: Row) -> dict[str, Any]:
+    return {
+        "attempt": row.attempt,
+        "verdict": row.verdict.value,
+        "value": row.value,
+        "reason": row.reason,
+        "started_at": row.started_at,
+    }
+
+
+def _never_arrived(plan: Planned, running: frozenset[str]) -> Row:
+    if not plan.selected:
+        verdict = Verdict.NOT_RUN
+        reason = "Deselected on the command line; this sheet is of a partial run."
+        step = "Run again without -k, -m, --lf or --deselect."
+    elif plan.test in running:
+        verdict = Verdict.ABORTED
+        reason = "The run ended while this test was running."
+        step = "Run it again and let it end by itself."
+    else:
+        verdict = Verdict.NOT_RUN
+        reason = "The run ended before this row."
+        step = "Run it again; a row that was never measured proves nothing."
+    return Row(
+        id=plan.id,
+        test=plan.test,
+        device=plan.device,
+        link=plan.link,
+        quantity=plan.quantity,
+        unit=plan.unit,
+        limit=plan.limit,
+        verdict=verdict,
+        reason=reason,
+        next_step=step,
+        simulated=plan.simulated,
+        conditions=plan.conditions,
+    )
+
+
+def _sentence(
+    verdict: DeviceVerdict, rows: Sequence[Row], complete: bool, missing: int, deselected: int, absent: int
+) -> str:
+    required = [row for row in rows if row.required]
+    total = _count(len(required), "required row")
+    failed = [row for row in required if row.verdict is Verdict.FAIL]
+    unproven = [row for row in required if row.verdict not in (Verdict.PASS, Verdict.FAIL)]
+    incomplete = "" if complete else " The run is incomplete."
+    partial = f" {_count(deselected, 'row')} {_were(deselected)} deselected." if deselected else ""
+    tail = incomplete + partial
+    if failed:
+        first = _what_happened(failed[0], rows)
+        return f"{len(failed)} of {total} failed{_first(failed)} {first}.{tail}"
+    if not required:
+        return f"No required row was measured, so nothing is proven.{tail}"
+    if len(unproven) > absent:
+        reason = f"{_where(unproven[0], rows)} is {unproven[0].verdict.value}: {unproven[0].reason.rstrip('. ')}"
+        return f"{len(unproven)} of {total} {_are(unproven)} not proven{_first(unproven)} {reason}.{tail}"
+    passed = f"The {total} passed" if len(required) == 1 else f"All {total} passed"
+    if unproven:
+        passed = f"{len(required) - len(unproven)} of {total} passed"
+    if missing:
+        return f"{passed}; the run ended before {missing} of them {_were(missing)} measured.{partial}"
+    if deselected:
+        return f"{passed}, but this is a partial run:{partial}{incomplete}"
+    return f"{passed}." if verdict is DeviceVerdict.ACCEPTED else f"{passed}, but the run did not come to its own end."
+
+
+def _what_happened(row: Row, rows: Sequence[Row]) -> str:
+    where, value, limit = _where(row, rows), measured_text(row), row.limit or "a limit"
+    if row.value is None:
+        return f"{where}: {row.reason.rstrip('. ')}"
+    verb = "delivered" if row.quantity == "throughput" and row.link else "was"
+    return f"{where} {verb} {value}, required {limit}"
+
+
+def _where(row: Row, rows: Sequence[Row]) -> str:
+    """The shortest name that tells the row apart: port, then its conditions, and the quantity unless throughput."""
+    name = port_text(row)
+    same = [other for other in rows if (other.link, other.quantity) == (row.link, row.quantity)]
+    if len(same) > 1 and (conditions := conditions_text(row)):
+        name = f"{name} ({conditions})".strip()
+    if row.quantity != "throughput" or not name:
+        name = f"{name} {quantity_text(row.quantity)}".strip()
+    return name
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _first(rows: Sequence[Row]) -> str:
+    return ":" if len(rows) == 1 else "; the first:"
+
+
+def _are(rows: Sequence[Row]) -> str:
+    return "is" if len(rows) == 1 else "are"
+
+
+def _were(number: int) -> str:
+    return "was" if number == 1 else "were"

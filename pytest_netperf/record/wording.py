@@ -1,0 +1,107 @@
+"""How a row is named to people: on the sheet, on the terminal and in the sentence of a verdict. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pytest_netperf.quantities import format_pair, format_speed, format_value
+from pytest_netperf.record.schema import Planned, Row
+
+__all__ = [
+    "conditions_text",
+    "limit_text",
+    "margin_text",
+    "measured_text",
+    "port_text",
+    "printable",
+    "quantity_text",
+    "speed_text",
+    "value_text",
+]
+
+_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_ORDER = ("mtu", "direction", "protocol", "ip_version", "streams", "mss")
+_NAMED_ELSEWHERE = ("batch", "device", "link", "media", "model", "simulated", "speed", "test", "topology")
+
+
+def speed_text(speed: Any) -> str:
+    """A link speed in the words of the trade: 2.5e9 becomes "2.5G"; text stays as it was written; nothing is ""."""
+    if speed is None or isinstance(speed, bool):
+        return ""
+    return format_speed(speed) if isinstance(speed, (int, float)) else str(speed)
+
+
+def port_text(row: Row | Planned) -> str:
+    """Speed and link of a row, as in "2.5G port p2"; without a link ""."""
+    return f"{speed_text(row.conditions.get('speed'))} port {row.link}".strip() if row.link else ""
+
+
+def conditions_text(row: Row | Planned, *, columns: bool = False) -> str:
+    """What tells rows of one link apart, as in "MTU 1500, reverse, 4 streams, MSS 536".
+
+    ``columns`` leaves out MTU and direction, for a table that has columns for them.
+    """
+    parts = []
+    for name, value in sorted(row.conditions.items(), key=_rank):
+        words = name.replace("_", " ")
+        if value is None or name in _NAMED_ELSEWHERE or (columns and name in ("mtu", "direction")):
+            continue
+        if name in ("mtu", "mss"):
+            parts.append(f"{name.upper()} {value}")
+        elif name == "ip_version":
+            parts.append(f"IPv{value}")
+        elif name == "streams":
+            parts.append(f"{value} stream{'' if value == 1 else 's'}")
+        elif name in ("direction", "protocol"):
+            parts.append(str(value).upper() if name == "protocol" else str(value))
+        else:
+            parts.append(words if value is True else f"{words} {value}")
+    return ", ".join(parts)
+
+
+def _rank(item: tuple[str, Any]) -> int:
+    return _ORDER.index(item[0]) if item[0] in _ORDER else len(_ORDER)
+
+
+def value_text(value: float | None, unit: str) -> str:
+    """A number with its unit for people, "-" when there is none."""
+    return "-" if value is None else format_value(value, unit)
+
+
+def measured_text(row: Row) -> str:
+    """The value of a row for people, with as many digits as tell it apart from the bounds it must keep."""
+    if row.value is None:
+        return "-"
+    bounds = [bound for bound in (row.limit_low, row.limit_high) if bound is not None]
+    texts = [format_value(row.value, row.unit), *(format_pair(row.value, bound, row.unit)[0] for bound in bounds)]
+    return max(texts, key=len)
+
+
+def quantity_text(name: str) -> str:
+    """The name of a quantity as words: frame_loss_ratio becomes "frame loss ratio"."""
+    return name.replace("_", " ")
+
+
+def limit_text(row: Row | Planned) -> str:
+    """The limit in words, "-" when there is none."""
+    return row.limit or "-"
+
+
+def margin_text(margin: float | None) -> str:
+    """A margin in percent with its sign, as in "+0.9 %"; "-" when there is none.
+
+    A margin that rounds to zero keeps the digits that show on which side of the limit it lies.
+    """
+    if margin is None:
+        return "-"
+    percent = margin * 100
+    for digits in (1, 2, 3, 4):
+        if margin == 0 or round(percent, digits) != 0:
+            return f"{percent:+.{digits}f} %".replace("+0.0 %", "0.0 %")
+    return f"{percent:+.0e} %"
+
+
+def printable(text: str) -> str:
+    """The text without characters that steer a terminal or turn the reading direction; line breaks become spaces."""
+    return _STEERING.sub("\ufffd", " ".join(text.splitlines()))
