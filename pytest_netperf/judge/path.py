@@ -1,0 +1,169 @@
+"""Rules about the path: did the data cross this link, all of it and nothing else? Pure.
+
+Only the bytes that both ports counted prove it: iperf3 reports the same numbers when its data went over the loopback of
+the machine, or out of another card. Counters may count super-frames of 64 kB with their headers once, so what they show
+has a least (the payload) and a most (every frame with all its headers), and both are wide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pytest_netperf.judge.scene import Finding, Scene, received_bytes, run_backwards
+from pytest_netperf.physics import datagram_packets, payload_bytes
+from pytest_netperf.quantities import format_pair, format_value
+from pytest_netperf.traffic.result import Flow
+
+__all__ = [
+    "counters_run_backwards",
+    "more_at_a_port_than_payload_explains",
+    "path_not_observed",
+    "payload_missing_at_a_port",
+    "ports_disagree",
+]
+
+_L2_BYTES: Final = 14 + 4  # header and FCS; some drivers count the FCS, some do not
+_MOST_HEADERS: Final = 40 + 60 + _L2_BYTES  # IPv6 and TCP with all options: what one frame can carry beside payload
+_SLACK: Final = 0.05
+_SLACK_BYTES: Final = 1 << 20
+_LARGEST_DATAGRAM: Final = 65507
+
+
+def counters_run_backwards(scene: Scene) -> Iterator[Finding]:
+    """A port whose counters fell was reset or left the bus during the run."""
+    for name in run_backwards(scene.observation) if scene.observation is not None else ():
+        yield Finding(
+            "invalid",
+            f"The counters of port {name} ran backwards during the run: the card or its driver was reset. "
+            "Look into the kernel's log and run it again.",
+        )
+
+
+def path_not_observed(scene: Scene) -> Iterator[Finding]:
+    """Without counters and bytes nothing proves which way the data took."""
+    if scene.observation is None:
+        yield Finding("doubt", "No port counters were read, so nothing proves that the data crossed this link.")
+    for flow in scene.result.flows:
+        if received_bytes(flow) is None:
+            yield Finding("doubt", f"The {flow.direction} run has no byte count to hold against the port counters.")
+
+
+def payload_missing_at_a_port(scene: Scene) -> Iterator[Finding]:
+    """What the receiver got must have left one port and entered the other."""
+    for flow in scene.result.flows:
+        received, ports = received_bytes(flow), scene.ports(flow)
+        if received is None or ports is None:
+            continue
+        for port, verb, counted in (
+            (ports[1], "received", ports[1].counted.rx_bytes),
+            (ports[0], "sent", ports[0].counted.tx_bytes),
+        ):
+            if counted < received:
+                shown, payload = format_pair(counted, received, "B")
+                yield Finding(
+                    "invalid",
+                    f"Port {port.name} {verb} {shown}, but the {flow.direction} run reports {payload} of payload: "
+                    "the data did not all cross this link. Check the cabling, the addresses and the routes.",
+                )
+
+
+def more_at_a_port_than_payload_explains(scene: Scene) -> Iterator[Finding]:
+    """Framing, retransmissions, acknowledgements and omitted seconds explain all other bytes of a port."""
+    for flow in scene.result.flows:
+        ports, most = scene.ports(flow), _most_bytes(scene, flow)
+        if ports is None or most is None:
+            continue
+        for port, verb, counted in (
+            (ports[1], "received", ports[1].counted.rx_bytes),
+            (ports[0], "sent", ports[0].counted.tx_bytes),
+        ):
+            if counted > most:
+                shown, explained = format_pair(counted, most, "B")
+                yield Finding(
+                    "invalid",
+                    f"Port {port.name} {verb} {shown}, but the {flow.direction} run explains at most {explained} with "
+                    "all framing: other traffic was on the link, or the run counted too little. Stop the other "
+                    "traffic and run it again.",
+                )
+
+
+def ports_disagree(scene: Scene) -> Iterator[Finding]:
+    """What one port sent is what the other received, but for headers counted once per super-frame and reported loss."""
+    for flow in scene.result.flows:
+        ports = scene.ports(flow)
+        if ports is None:
+            continue
+        sender, receiver = ports
+        sent, received = sender.counted.tx_bytes, receiver.counted.rx_bytes
+        if received > sent + receiver.counted.rx_packets * _MOST_HEADERS + _SLACK_BYTES:
+            yield Finding(
+                "invalid",
+                f"Port {receiver.name} received {_bytes(received)}, but port {sender.name} sent only {_bytes(sent)}: "
+                "frames came from elsewhere. Check that the ports are connected to one another and nothing else.",
+            )
+        lost = _lost_bytes(scene, flow)
+        headers = sender.counted.tx_packets * _MOST_HEADERS
+        if lost is not None and sent > received + headers + lost + _SLACK_BYTES:
+            yield Finding(
+                "invalid",
+                f"Port {sender.name} sent {_bytes(sent)}, but port {receiver.name} received only {_bytes(received)}, "
+                f"and the run explains at most {_bytes(lost)} of loss: the ports are not the two ends of this run. "
+                "Check the cabling, and that nothing else uses the ports.",
+            )
+
+
+def _bytes(count: float) -> str:
+    return format_value(round(count), "B")
+
+
+def _omitted_bytes(scene: Scene, flow: Flow) -> float:
+    """Payload of the seconds that do not count, and as much again for retransmissions nobody reports for them."""
+    workload = scene.result.workload
+    known = sum(interval.bytes for interval in flow.intervals if interval.omitted)
+    rate = max(flow.received_bps or 0, flow.sent_bps or 0)
+    estimate = max(known, rate * workload.omit_s / 8)
+    line = scene.speed_bps * workload.omit_s / 8 if scene.speed_bps is not None else float("inf")
+    return max(estimate, min(2 * estimate, line))
+
+
+def _packet(scene: Scene, flow: Flow) -> tuple[int, int]:
+    """Payload of one full segment or datagram, and the bytes that ports count for it."""
+    workload = scene.result.workload
+    version = workload.ip_version
+    if workload.protocol == "udp":
+        length = workload.length_bytes
+        if length is None and flow.sent_bytes and flow.packets:
+            length = min(max(1, flow.sent_bytes // flow.packets), _LARGEST_DATAGRAM)
+        payload = payload_bytes(scene.mtu_bytes, protocol="udp", ip_version=version, length_bytes=length)
+        packets = datagram_packets(scene.mtu_bytes, payload, ip_version=version)
+        return payload, sum(packets) + len(packets) * _L2_BYTES
+    payload = payload_bytes(scene.mtu_bytes, ip_version=version, mss_bytes=workload.mss_bytes)
+    if workload.length_bytes is not None:  # a small write may leave as a small segment
+        payload = min(payload, workload.length_bytes)
+    return payload, payload + (40 if version == 6 else 20) + 32 + _L2_BYTES
+
+
+def _most_bytes(scene: Scene, flow: Flow) -> float | None:
+    """The most that a port can have counted for a flow; None when the flow does not say enough."""
+    received = received_bytes(flow)
+    tcp = scene.result.workload.protocol == "tcp"
+    if received is None or (tcp and flow.retransmits is None):
+        return None
+    payload, framed = _packet(scene, flow)
+    total = max(received, flow.sent_bytes or 0) + _omitted_bytes(scene, flow)
+    most = (total / payload + (flow.retransmits or 0) + 1) * framed
+    if tcp:
+        for other in scene.result.flows:
+            if other.direction != flow.direction:  # its acknowledgements share this direction, at worst one a segment
+                segments = ((received_bytes(other) or 0) + _omitted_bytes(scene, other)) / payload
+                most += segments * _MOST_HEADERS
+    return most * (1 + _SLACK) + _SLACK_BYTES
+
+
+def _lost_bytes(scene: Scene, flow: Flow) -> float | None:
+    """The most that the run itself reports as lost between the ports; None when it does not say."""
+    lost = flow.lost_packets if scene.result.workload.protocol == "udp" else flow.retransmits
+    if lost is None:
+        return None
+    return lost * _packet(scene, flow)[1] + _omitted_bytes(scene, flow)
