@@ -134,7 +134,7 @@ def _compare(measured: Measured, value: float, limit: ResolvedLimit) -> Judgemen
     low, high = limit.low, limit.high
     too_low = low is not None and not value >= low
     too_high = high is not None and not value <= high
-    margin = _margin(value, low, high)
+    margin = _margin(value, None if too_high else low, None if too_low else high)
     if too_low and low is not None:
         shown, bound = format_pair(value, low, measured.unit)
         reason = f"{shown} is below the required {bound}{_relative(limit)}{_percent(value, low, 'short')}"
@@ -188,8 +188,6 @@ def _percent(value: float, limit: float, word: str) -> str:
 
 
 def _margin(value: float, low: float | None, high: float | None) -> float | None:
-    """Relative distance to the nearer bound, positive on the good side; None where the bound is not above zero."""
-    margins = [
-        sign * (value - bound) / bound for sign, bound in ((1, low), (-1, high)) if bound is not None and bound > 0
-    ]
+    """Relative distance to the nearer bound, positive on the good side; None where no bound above zero is concerned."""
+    margins = [sign * (value / bound - 1) for sign, bound in ((1, low), (-1, high)) if bound is not None and bound > 0]
     return min(margins, default=None)
