@@ -38,6 +38,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
     """One reporting interval, all streams of one direction together."""
 
     start_s: float
+    """Seconds after the counted window began; below zero for omitted intervals."""
     seconds: float
     bytes: int
     omitted: bool = False
