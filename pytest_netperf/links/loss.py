@@ -106,7 +106,6 @@ def apply_loss(
     Raises ConfigError for a ratio that is no loss ratio, LinkError when the kernel refuses or knows no cls_bpf.
     """
     threshold = loss_threshold(ratio)
-    sender.call(sender.ipr.link, "set", index=sender_index, gso_max_segs=1)
     _run(sender, _switch_off, sender_index, _is_segmentation, what="segmentation offloads off")
     _run(receiver, _switch_off, receiver_index, _is_coalescing, what="receive offload off")
     _run(receiver, _drop_below, receiver_index, threshold, what="the classifier cls_bpf")
