@@ -147,7 +147,9 @@ def _combine(group: Sequence[Row]) -> Row:
         return row
     else:
         listed = ", ".join(attempt.verdict.value for attempt in history)
-        reason = f"{len(history)} attempts: {listed}; the worst counts. {row.reason}"
+        # A test whose teardown failed after its call reports twice in one attempt.
+        what = "attempts" if len({attempt.attempt for attempt in history}) > 1 else "reports of this row"
+        reason = f"{len(history)} {what}: {listed}; the worst counts. {row.reason}"
     facts = {**row.evidence.facts, "attempts": [_attempt(attempt) for attempt in history]}
     return msgspec.structs.replace(
         row,

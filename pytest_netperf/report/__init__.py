@@ -1,0 +1,1 @@
+"""Reports: the ledger on the terminal and on the acceptance sheet."""

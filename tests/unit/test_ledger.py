@@ -310,3 +310,12 @@ def test_one_more_attempt_never_improves(verdicts, more):
 def test_the_smallest_run_info_is_enough():
     run = RunInfo(run_id="r", started_at="2026-11-30T19:12:03+00:00")
     assert sheet_of(PORTS, run=run).verdict is DeviceVerdict.ACCEPTED
+
+
+def test_a_failed_teardown_is_a_second_report_not_a_second_attempt():
+    teardown = make_row("p1", Verdict.ERROR, None, reason="the test's teardown failed: OSError")
+    (row,) = sheet_of([make_row("p1"), teardown]).rows
+    assert row.verdict is Verdict.ERROR
+    assert row.reason.endswith(
+        "reports of this row: PASS, ERROR; the worst counts. the test's teardown failed: OSError"
+    )

@@ -1,0 +1,241 @@
+"""What the HTML sheet shows, prepared: the template only lays it out. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from markupsafe import Markup
+
+from pytest_netperf.judge.verdict import Verdict
+from pytest_netperf.quantities import format_value
+from pytest_netperf.record.schema import Row, Sheet
+from pytest_netperf.record.wording import (
+    conditions_text,
+    limit_text,
+    margin_text,
+    measured_text,
+    port_text,
+    printable,
+    quantity_text,
+    value_text,
+)
+from pytest_netperf.report.legend import DEVICE_LEGEND, ROW_LEGEND, verdict_class
+from pytest_netperf.report.plots import bullet_graph, throughput_plot
+
+__all__ = ["page_context", "typeset"]
+
+_NOTES_IN_FRONT = 12
+_ROWS_NAMED = 6
+_FACTS_SHOWN = 12
+_UNITS = (("_bps", "bit/s"), ("_ratio", "ratio"), ("_seconds", "s"), ("_bytes", "B"), ("_watts", "W"), ("_s", "s"))
+
+
+def page_context(sheet: Sheet, *, json_sha256: str, journal_sha256: str | None = None) -> dict[str, Any]:
+    """Everything that the template ``sheet.html.j2`` names."""
+    notes = _notes(sheet.rows)
+    number_of = {id(row): note["number"] for note in notes for row in note["rows"]}
+    required = [row for row in sheet.rows if row.required]
+    return {
+        "sheet": sheet,
+        "look": verdict_class(sheet.verdict),
+        "sentence": typeset(sheet.sentence),
+        "started": _moment(sheet.started_at),
+        "finished": _moment(sheet.finished_at),
+        "station": sheet.station.get("name") or "-",
+        "passed": sum(row.verdict is Verdict.PASS for row in required),
+        "required": len(required),
+        "notes": notes[:_NOTES_IN_FRONT],
+        "further_notes": notes[_NOTES_IN_FRONT:],
+        "rows": [_table_row(row, number_of.get(id(row))) for row in sheet.rows],
+        "runs": list(_runs(sheet.rows)),
+        "tables": [
+            (title, _flat(table))
+            for title, table in (
+                ("Conditions", sheet.conditions),
+                ("Station", sheet.station),
+                ("Software", sheet.software),
+            )
+            if table
+        ],
+        "row_legend": [(v.value, verdict_class(v), meaning, step) for v, meaning, step in ROW_LEGEND],
+        "device_legend": [(v.value, verdict_class(v), meaning, step) for v, meaning, step in DEVICE_LEGEND],
+        "json_sha256": json_sha256,
+        "journal_sha256": journal_sha256,
+        "footer": _css_string(
+            f"{_shortened(sheet.device.serial)}  \u00b7  {sheet.verdict.value}  \u00b7  run {_shortened(sheet.run_id)}"
+        ),
+        "marks": "   ".join(["SIMULATED"] * sheet.simulated + ["INCOMPLETE"] * (not sheet.complete)),
+    }
+
+
+def _notes(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """The rows that are not PASS; those with the same verdict, reason and way out share one note."""
+    groups: dict[tuple[str, str, str, bool], list[Row]] = {}
+    for row in rows:
+        if row.verdict is not Verdict.PASS:
+            groups.setdefault((row.verdict.value, row.reason, row.next_step or "", row.required), []).append(row)
+    steps = {verdict.value: step for verdict, _, step in ROW_LEGEND}
+    return [
+        {
+            "number": number,
+            "verdict": verdict,
+            "look": verdict_class(group[0].verdict),
+            "required": required,
+            "reason": reason,
+            "next_step": next_step or steps[verdict],
+            "rows": group,
+            "names": [_name(row) for row in group[:_ROWS_NAMED]],
+            "more": max(0, len(group) - _ROWS_NAMED),
+            "single": _table_row(group[0], number) if len(group) == 1 else None,
+        }
+        for number, ((verdict, reason, next_step, required), group) in enumerate(groups.items(), start=1)
+    ]
+
+
+def _table_row(row: Row, note: int | None) -> dict[str, Any]:
+    return {
+        "port": port_text(row) or _test_name(row),
+        "conditions": conditions_text(row),
+        "test": _test_name(row) if row.link else "",
+        "quantity": quantity_text(row.quantity),
+        "value": measured_text(row),
+        "has_value": row.value is not None,
+        "limit": typeset(limit_text(row)),
+        "ceiling": value_text(row.ceiling, row.unit),
+        "margin": margin_text(row.margin).replace("-", "\u2212") if row.margin is not None else "-",
+        "verdict": row.verdict.value,
+        "look": verdict_class(row.verdict),
+        "required": row.required,
+        "simulated": row.simulated,
+        "note": note,
+        "graph": Markup(
+            bullet_graph(
+                row.value,
+                row.unit,
+                limit_low=row.limit_low,
+                limit_high=row.limit_high,
+                ceiling=row.ceiling,
+                style=verdict_class(row.verdict),
+            )
+        ),
+    }
+
+
+def _runs(rows: Iterable[Row]) -> Iterable[dict[str, Any]]:
+    """The measurements with something to show beyond their row; a series that several rows share is drawn once."""
+    drawn: set[Any] = set()
+    ordered = sorted(rows, key=lambda row: row.unit != "bit/s")  # a throughput row brings its limit and ceiling
+    show = {id(row): bool(row.evidence.series) for row in rows}
+    for row in ordered:
+        key = (row.test, row.link, row.conditions.get("direction"), row.evidence.series)
+        if key in drawn:
+            show[id(row)] = False
+        drawn.add(key)
+    for row in rows:
+        evidence = row.evidence
+        attempts = evidence.facts.get("attempts")
+        if not (show[id(row)] or evidence.doubts or attempts):
+            continue
+        bounds = row.unit == "bit/s"
+        facts = [(name, value) for name, value in evidence.facts.items() if isinstance(value, (int, float, str, bool))]
+        yield {
+            "row": _table_row(row, None),
+            "plot": Markup(
+                throughput_plot(
+                    evidence.series,
+                    limit_low=row.limit_low if bounds else None,
+                    limit_high=row.limit_high if bounds else None,
+                    ceiling=row.ceiling if bounds else None,
+                    style=verdict_class(row.verdict),
+                    title=f"Throughput over time, {printable(_name(row))}",
+                )
+                if show[id(row)]
+                else ""
+            ),
+            "series_from": evidence.series_from if show[id(row)] else None,
+            "facts": [_fact(name, value) for name, value in facts[:_FACTS_SHOWN]],
+            "more_facts": max(0, len(facts) - _FACTS_SHOWN),
+            "doubts": evidence.doubts,
+            "attempts": [_attempt(item, row.unit) for item in attempts] if isinstance(attempts, list) else [],
+        }
+
+
+def _attempt(item: dict[str, Any], unit: str) -> dict[str, Any]:
+    return {**item, "value": value_text(item.get("value"), unit), "started_at": _moment(item.get("started_at"))}
+
+
+def _name(row: Row) -> str:
+    parts = [part for part in (port_text(row), conditions_text(row), quantity_text(row.quantity)) if part]
+    return ", ".join(parts)
+
+
+def _test_name(row: Row) -> str:
+    """The test function, without file and parameters: the row names those already."""
+    return row.test.split("::", 1)[-1].split("[", 1)[0]
+
+
+def typeset(text: str) -> str:
+    """Signs instead of their ASCII stand-ins, and no line break between a number and its unit or inside brackets."""
+    text = text.replace(">=", "\u2265").replace("<=", "\u2264")
+    text = re.sub(r"(?<=[\d\u2264\u2265]) (?=[\d%A-Za-z]{1,6}(/s)?\b|%)", "\u00a0", text)
+    return re.sub(r"\([^()]{1,24}\)", lambda found: found[0].replace(" ", "\u00a0"), text)
+
+
+def _fact(name: str, value: Any) -> tuple[str, str]:
+    """A fact as name and text; a unit at the end of the name moves to the number."""
+    if isinstance(value, bool):
+        return name.replace("_", " "), "yes" if value else "no"
+    if isinstance(value, str):
+        return name.replace("_", " "), value if len(value) <= 120 else value[:117] + "..."
+    for suffix, unit in _UNITS:
+        if name.endswith(suffix):
+            text = _grouped(value) + " B" if unit == "B" else format_value(value, unit)
+            return (name if unit == "ratio" else name.removesuffix(suffix)).replace("_", " "), text
+    return name.replace("_", " "), _grouped(value)
+
+
+def _grouped(value: float) -> str:
+    return f"{value:,}".replace(",", "\u202f") if isinstance(value, int) else f"{value:.4g}"
+
+
+def _flat(table: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """A nested table as lines of name and text."""
+    lines: list[tuple[str, str]] = []
+    for name, value in table.items():
+        label = f"{prefix}{str(name).replace('_', ' ')}"
+        if isinstance(value, dict):
+            lines += _flat(value, f"{label}: ")
+        elif isinstance(value, (list, tuple)):
+            plain = all(isinstance(item, (str, int, float)) for item in value)
+            lines.append((label, ", ".join(map(str, value)) if plain else json.dumps(value, default=str)))
+        elif value is not None:
+            lines.append((label, ("yes" if value else "no") if isinstance(value, bool) else str(value)))
+    return lines
+
+
+def _moment(text: str | None) -> str:
+    """An ISO 8601 moment as people write it, in UTC; anything else as it stands."""
+    if not text:
+        return "-"
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    if moment.tzinfo is None:
+        return text
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _shortened(text: str, most: int = 36) -> str:
+    """The text, or its beginning and end: the foot of a page has one line."""
+    return text if len(text) <= most else f"{text[: most - 12]}\u2026{text[-11:]}"
+
+
+def _css_string(text: str) -> Markup:
+    """The text as a CSS string. Everything but plain letters and digits is escaped: it stands inside <style>."""
+    body = "".join(c if c.isascii() and c.isalnum() else f"\\{ord(c):x} " for c in printable(text))
+    return Markup(f'"{body}"')

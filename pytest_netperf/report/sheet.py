@@ -1,0 +1,147 @@
+"""The acceptance sheet of a device as files: sheet.html for people, sheet.json for programs.
+
+Both are written into a hidden folder, synced, and appear together under their final name by one rename. A folder that
+exists is never touched: a sheet made again from the same journal goes to ``<run id>-2``, ``<run id>-3`` ...
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import secrets
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pytest_netperf.errors import RecordError
+from pytest_netperf.record.canonical import clean_row, encode, sha256
+from pytest_netperf.record.schema import Sheet
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+__all__ = ["SheetPaths", "sheet_folder", "sheet_html", "sheet_json", "write_sheet"]
+
+_NAME_BYTES = 200  # file systems take 255; room for suffixes
+
+
+class SheetPaths(msgspec.Struct, frozen=True):
+    """Where a sheet was written."""
+
+    html: Path
+    json: Path
+
+
+def sheet_json(sheet: Sheet) -> bytes:
+    """The sheet as JSON after docs/reference/sheet.schema.json, in UTF-8, numbers in SI units, NaN as null."""
+    clean = msgspec.structs.replace(sheet, rows=tuple(map(clean_row, sheet.rows)))
+    return msgspec.json.format(encode(clean), indent=2) + b"\n"
+
+
+def sheet_html(sheet: Sheet, *, json_sha256: str | None = None, journal_sha256: str | None = None) -> bytes:
+    """The sheet as one HTML file: no script, nothing loaded from elsewhere, every text of a user escaped."""
+    from pytest_netperf.report.page import page_context
+
+    clean = msgspec.structs.replace(sheet, rows=tuple(map(clean_row, sheet.rows)))
+    context = page_context(clean, json_sha256=json_sha256 or sha256(sheet_json(sheet)), journal_sha256=journal_sha256)
+    return _template().render(context).encode("utf-8", "replace")
+
+
+def sheet_folder(output_dir: Path, serial: str, run_id: str) -> Path:
+    """Where the sheet of a device belongs; `write_sheet` says where it went, should that folder be taken."""
+    return Path(output_dir) / _folder_name(serial) / _folder_name(run_id)
+
+
+def write_sheet(sheet: Sheet, output_dir: Path, *, journal_sha256: str | None = None) -> SheetPaths:
+    """Write both files to ``output_dir/<serial>/<run id>/`` and say where. Raises RecordError when that fails."""
+    wanted = sheet_folder(output_dir, sheet.device.serial, sheet.run_id)
+    parent, name = wanted.parent, wanted.name
+    data = sheet_json(sheet)
+    page = sheet_html(sheet, json_sha256=sha256(data), journal_sha256=journal_sha256)
+    partial = parent / f".{name}.{secrets.token_hex(4)}.partial"
+    try:
+        partial.mkdir(parents=True)
+        try:
+            _write_synced(partial / "sheet.json", data)
+            _write_synced(partial / "sheet.html", page)
+            _sync_folder(partial)
+            folder = _claim(partial, parent, name)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        for above in (parent, Path(output_dir)):
+            _sync_folder(above)
+    except OSError as error:
+        raise RecordError(
+            f"{wanted}: cannot write the sheet of device {sheet.device.serial}: {error.strerror or error}; "
+            "its rows are in the journal: make room or change --netperf-output, then run "
+            "'pytest-netperf sheet JOURNAL'"
+        ) from None
+    return SheetPaths(html=folder / "sheet.html", json=folder / "sheet.json")
+
+
+def _claim(partial: Path, parent: Path, name: str) -> Path:
+    """Rename the finished folder to the first free name; rename() refuses a name whose folder has files in it."""
+    number = 1
+    while True:
+        folder = parent / (name if number == 1 else f"{name}-{number}")
+        if not folder.exists():
+            try:
+                partial.rename(folder)
+            except OSError:
+                if not folder.exists():
+                    raise
+            else:
+                return folder
+        number += 1
+
+
+def _folder_name(text: str) -> str:
+    """The text as the name of one folder. A text that had to be changed gets a digest: two serials never share one."""
+    name = re.sub(r"[^\w.+@=,-]", "_", text).lstrip(".")
+    while len(name.encode("utf-8", "replace")) > _NAME_BYTES:
+        name = name[:-1]
+    return name if name and name == text else f"{name}-{sha256(text.encode('utf-8', 'replace'))[:8]}".lstrip("-")
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@functools.cache
+def _template() -> Template:
+    import jinja2
+
+    from pytest_netperf.report.page import typeset
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("pytest_netperf.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_plain,
+    )
+    environment.filters["typeset"] = typeset
+    return environment.get_template("sheet.html.j2")
+
+
+def _plain(value: Any) -> Any:
+    """Take what would steer the reading direction or is no character of HTML out of a text; leave our own markup."""
+    from pytest_netperf.record.wording import printable
+
+    return printable(value) if type(value) is str else value
