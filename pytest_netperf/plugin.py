@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pytest_netperf.judge.limits import Limit
 __all__ = ["iperf3", "netperf_device", "netperf_link", "netperf_record"]
 
-BENCH = pytest.StashKey["Bench"]()
 LIMITS = pytest.StashKey["tuple[Limit, ...]"]()
 
 _DESELECTED = pytest.StashKey[list[pytest.Item]]()
@@ -50,23 +49,16 @@ def pytest_configure(config: pytest.Config) -> None:
     for mark in _MARKS:
         config.addinivalue_line("markers", mark)
     chosen = options.Options.from_config(config)
+    session = config.stash[SESSION] = NetperfSession(chosen)
     try:
-        if chosen.bench is not None:
-            from pytest_netperf.bench.bench_file import load_bench
-
-            config.stash[BENCH] = load_bench(chosen.bench)
-        else:
-            from pytest_netperf.bench.builtin import builtin_bench
-
-            config.stash[BENCH] = builtin_bench()
+        if chosen.bench is not None or chosen.devices:
+            options.select_devices(chosen, session.bench)
         config.stash[LIMITS] = _limits_file(chosen.limits)
     except ConfigError as error:
         raise pytest.UsageError(str(error)) from None
-    options.select_devices(chosen, config.stash[BENCH])
-    config.stash[SESSION] = NetperfSession(chosen)
     config.stash[_DESELECTED] = []
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(recorder.Recorder(config, chosen, config.stash[BENCH]), recorder.NAME)
+        config.pluginmanager.register(recorder.Recorder(config, session), recorder.NAME)
 
 
 def _limits_file(path: Path | None) -> tuple[Limit, ...]:
@@ -91,7 +83,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     from pytest_netperf.marks import link_settings, plan_links
 
     config = metafunc.config
-    bench, session = config.stash[BENCH], config.stash[SESSION]
+    session = config.stash[SESSION]
+    bench = session.bench
     try:
         limits = _limits_of(definition, config, warn=True)
         if fixture == collection.LINK_FIXTURE:
@@ -157,8 +150,9 @@ def _plan_of(item: pytest.Item, config: pytest.Config) -> collection.ItemPlan | 
     )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Write down every row that is expected, before the first test runs."""
+    """Write down every row that is expected, before the first test runs, and before xdist tells the controller."""
     plans = [(item.stash[PLAN], True) for item in session.items if PLAN in item.stash]
     plans += [(item.stash[PLAN], False) for item in session.config.stash[_DESELECTED] if PLAN in item.stash]
     if plans and not session.config.getoption("collectonly"):

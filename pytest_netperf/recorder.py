@@ -22,11 +22,10 @@ from pytest_netperf.attempts import ROWS_ATTRIBUTE, VERDICT_ATTRIBUTE
 from pytest_netperf.errors import RecordError
 
 if TYPE_CHECKING:
-    from pytest_netperf.bench.model import Bench
     from pytest_netperf.collection import ItemPlan
-    from pytest_netperf.options import Options
     from pytest_netperf.record.journal import Journal
     from pytest_netperf.record.schema import Planned, Row, RunInfo, Sheet
+    from pytest_netperf.session import NetperfSession
 
 __all__ = ["NAME", "Recorder", "announce"]
 
@@ -60,10 +59,10 @@ def announce(config: pytest.Config, plans: Iterable[tuple[ItemPlan, bool]]) -> N
 class Recorder:
     """Hooks of the controller (or of the only process)."""
 
-    def __init__(self, config: pytest.Config, options: Options, bench: Bench) -> None:
+    def __init__(self, config: pytest.Config, session: NetperfSession) -> None:
         self._config = config
-        self._options = options
-        self._bench = bench
+        self._options = session.options
+        self._session = session
         self._journal_sha256: str | None = None
         self.run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
         self._journal: Journal | None = None
@@ -202,7 +201,7 @@ class Recorder:
     def _run_info(self) -> RunInfo:
         from pytest_netperf.run_info import run_info
 
-        return run_info(self._config, self._options, self._bench, self.run_id)
+        return run_info(self._config, self._options, self._session.bench, self.run_id)
 
     def _emit(self, sheets: list[Sheet]) -> None:
         for sheet in sheets:

@@ -6,11 +6,12 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_netperf.bench.plan import LinkPlan
 from pytest_netperf.errors import ConfigError, LinkError, NetperfError
 from pytest_netperf.options import Options
 
 if TYPE_CHECKING:
+    from pytest_netperf.bench.model import Bench
+    from pytest_netperf.bench.plan import LinkPlan
     from pytest_netperf.links.link import Link
     from pytest_netperf.links.owner import Owner
     from pytest_netperf.observe.measure import Measurement
@@ -84,6 +85,7 @@ class NetperfSession:
         self.options = options
         self.current: TestRun | None = None
         self.kept: list[str] = []
+        self._bench: Bench | None = None
         self._owner: Owner | None = None
         self._engine: Engine | None = None
         self._handles: dict[LinkPlan, LinkHandle] = {}
@@ -96,6 +98,20 @@ class NetperfSession:
         for old in list(self._handles.values())[:-_LINKS_KEPT_UP]:
             old.take_down()
         return handle
+
+    @property
+    def bench(self) -> Bench:
+        """The bench of this run: that of the bench file, or the built-in one. Raises BenchError."""
+        if self._bench is None:
+            if self.options.bench is not None:
+                from pytest_netperf.bench.bench_file import load_bench
+
+                self._bench = load_bench(self.options.bench)
+            else:
+                from pytest_netperf.bench.builtin import builtin_bench
+
+                self._bench = builtin_bench()
+        return self._bench
 
     @property
     def engine(self) -> Engine:
