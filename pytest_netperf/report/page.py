@@ -182,7 +182,7 @@ def typeset(text: str) -> str:
     """Signs instead of their ASCII stand-ins, and no line break between a number and its unit or inside brackets."""
     text = text.replace(">=", "\u2265").replace("<=", "\u2264")
     text = re.sub(r"(?<=[\d\u2264\u2265]) (?=[\d%A-Za-z]{1,6}(/s)?\b|%)", "\u00a0", text)
-    return re.sub(r"\([^()]{1,24}\)", lambda found: found[0].replace(" ", "\u00a0"), text)
+    return re.sub(r"\([^(),]{1,24}\)", lambda found: found[0].replace(" ", "\u00a0"), text)
 
 
 def _fact(name: str, value: Any) -> tuple[str, str]:
