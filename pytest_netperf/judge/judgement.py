@@ -50,7 +50,7 @@ class Measured:
     bound: float | None = None
     """What no true value can exceed; None when there is no such bound."""
     bound_tolerance: float = 0.0
-    """What a true value may lie above the bound besides `BOUND_TOLERANCE`, in ``unit``: resolution, a burst."""
+    """As a fraction of the bound, allowed on top of `BOUND_TOLERANCE`: the value's resolution, a shaper's burst."""
     received_bytes: int | None = None
     """Payload behind the value; zero makes it INVALID, None is not known."""
     invalid: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ def _untrue(measured: Measured) -> str | None:
     if value == 0 and measured.better == "higher" and measured.unit in ("bit/s", "frame/s"):
         return f"Nothing was received: {measured.quantity} is 0."
     bound = measured.bound
-    if bound is not None and not value <= bound * (1 + BOUND_TOLERANCE) + measured.bound_tolerance:
+    if bound is not None and not value <= bound * (1 + BOUND_TOLERANCE + measured.bound_tolerance):
         shown, top = format_pair(value, bound, measured.unit)
         return f"{shown} is above {top}, the most that physics allows here{_percent(value, bound, 'over')}."
     return None
