@@ -14,6 +14,7 @@ __all__ = [
     "bind_mount",
     "die_with_parent",
     "has_capabilities",
+    "sysfs_of_this_thread",
     "unshare",
     "user_namespace_advice",
 ]
@@ -25,6 +26,8 @@ CLONE_NEWNET = 0x40000000
 
 _PR_SET_PDEATHSIG = 1
 _MS_BIND = 0x1000
+_SYS_FSOPEN, _SYS_FSCONFIG, _SYS_FSMOUNT = 430, 431, 432  # the same on every architecture
+_FSCONFIG_CMD_CREATE = 6
 _CAP_NET_ADMIN = 12
 _CAP_SYS_ADMIN = 21
 
@@ -50,6 +53,22 @@ def die_with_parent(signal: int) -> None:
 def bind_mount(source: str, target: str) -> None:
     """mount --bind. Raises OSError."""
     _checked(_libc.mount(source.encode(), target.encode(), None, _MS_BIND, None), "mount")
+
+
+def sysfs_of_this_thread() -> int:
+    """A folder descriptor of the sysfs of this thread's network namespace, without an entry in any mount table.
+
+    (A thread that entered a namespace still sees the old one below /sys.) Raises OSError.
+    """
+    context = _libc.syscall(_SYS_FSOPEN, b"sysfs", 1)
+    _checked(min(context, 0), "fsopen")
+    try:
+        _checked(_libc.syscall(_SYS_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0), "fsconfig")
+        mounted = int(_libc.syscall(_SYS_FSMOUNT, context, 1, 0))
+        _checked(min(mounted, 0), "fsmount")
+        return mounted
+    finally:
+        os.close(context)
 
 
 def has_capabilities() -> bool:

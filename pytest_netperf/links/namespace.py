@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pytest_netperf.links.kernel import CLONE_NEWNET, unshare
+from pytest_netperf.links.kernel import CLONE_NEWNET, sysfs_of_this_thread, unshare
 
 __all__ = ["Namespace"]
 
@@ -71,6 +71,10 @@ class Namespace:
         """TCP ports somebody listens on here (a connect as a probe would end a one-off iperf3 server)."""
         return self.call(_listening_ports)
 
+    def steer(self, interface: str, cpu: int) -> bool:
+        """Process what ``interface`` receives on one CPU (RPS), so that nothing is reordered. False: not possible."""
+        return self.call(_steer, interface, cpu)
+
     def udp_buffer_errors(self) -> int:
         """Datagrams dropped here so far because a receive buffer was full."""
         return self.call(_udp_buffer_errors)
@@ -93,6 +97,24 @@ def _listening_ports() -> set[int]:
             if fields[3] == "0A":
                 ports.add(int(fields[1].rsplit(":", 1)[1], 16))
     return ports
+
+
+def _steer(interface: str, cpu: int) -> bool:
+    try:
+        folder = sysfs_of_this_thread()
+    except OSError:
+        return False
+    try:
+        file = os.open(f"class/net/{interface}/queues/rx-0/rps_cpus", os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            os.write(file, f"{1 << cpu:x}".encode())
+        finally:
+            os.close(file)
+    except OSError:
+        return False
+    finally:
+        os.close(folder)
+    return True
 
 
 def _udp_buffer_errors() -> int:
