@@ -60,9 +60,8 @@ def judge(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRep
         return
     if report.when == "teardown" and report.passed:
         return
-    import msgspec
-
     from pytest_netperf.judge.verdict import Verdict, worst
+    from pytest_netperf.record.canonical import clean_row, encode
     from pytest_netperf.rows import rows_of, summary
 
     session = item.config.stash[SESSION]
@@ -79,7 +78,7 @@ def judge(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRep
         started_at=datetime.fromtimestamp(item.stash.get(_STARTED, call.start), UTC).isoformat(timespec="milliseconds"),
         duration_s=round(call.duration, 6),
     )
-    setattr(report, ROWS_ATTRIBUTE, msgspec.json.encode(rows).decode())
+    setattr(report, ROWS_ATTRIBUTE, encode([clean_row(row) for row in rows]).decode())
     required = [row.verdict for row in rows if row.required]
     verdict = worst(required) if required else Verdict.PASS
     report.user_properties += [("netperf_verdict", verdict.value), *_properties(rows)]

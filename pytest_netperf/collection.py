@@ -135,8 +135,9 @@ def refuse_impossible(plan: LinkPlan, limits: Iterable[Limit]) -> None:
     The bound is that of the best case (UDP over IPv4 in full frames), so nothing possible is refused.
     """
     from pytest_netperf.errors import LimitError
-    from pytest_netperf.judge.limits import applies, check_possible
+    from pytest_netperf.judge.limits import applies, check_possible, resolve
     from pytest_netperf.physics import goodput_ceiling_bps
+    from pytest_netperf.quantities import format_speed
 
     speed_bps, mtu = plan.link.line_rate_bps, plan.settings.mtu
     if speed_bps is None:
@@ -144,7 +145,13 @@ def refuse_impossible(plan: LinkPlan, limits: Iterable[Limit]) -> None:
     bound = max(goodput_ceiling_bps(speed_bps, mtu, protocol=protocol) for protocol in ("tcp", "udp"))
     known = {"speed": speed_bps, "mtu": mtu, "link": plan.link.name, "device": plan.device.serial}
     for limit in limits:
-        if limit.quantity == "throughput" and applies(limit, known, unknown_matches=True):
-            problem = check_possible(limit, bound)
-            if problem:
-                raise LimitError(f"{plan.id}: {problem}")
+        if limit.quantity != "throughput" or not applies(limit, known, unknown_matches=True):
+            continue
+        if limit.relative_to is not None and limit.relative_to.startswith("baseline"):
+            continue
+        resolved = resolve(limit, ceiling=bound, link_speed=speed_bps)
+        problem = check_possible(resolved, bound, of=f"a {format_speed(speed_bps)} link at MTU {mtu}")
+        if problem:
+            raise LimitError(
+                f"{plan.id}: {problem} Lower the limit, say when it applies (speed=, mtu=), or select other links."
+            )

@@ -145,6 +145,7 @@ class Iperf3:
         return measurement
 
     def _workload(self, protocol: Literal["tcp", "udp"], arguments: dict[str, Any]) -> Workload:
+        from pytest_netperf.observe.host import udp_buffer_bytes
         from pytest_netperf.physics import goodput_ceiling_bps
         from pytest_netperf.traffic.request import make_workload
 
@@ -180,6 +181,7 @@ class Iperf3:
             ceiling_bps=ceiling_bps,
             default_duration_s=options.duration_s,
             default_omit_s=options.omit_s,
+            udp_buffer_bytes=udp_buffer_bytes(),
         )
 
 
@@ -195,7 +197,8 @@ def netperf_device(request: pytest.FixtureRequest) -> Device:
     plan = request.node.stash.get(PLAN, None)
     if plan is None:
         raise MarkError("netperf_device has no device here; name it among the arguments of the test itself")
-    return plan.device
+    device: Device = plan.device
+    return device
 
 
 @pytest.fixture

@@ -97,13 +97,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             devices = [device for device in bench.devices if not wanted or device.serial in wanted]
             metafunc.parametrize(fixture, devices, ids=[device.serial for device in devices], indirect=True)
     except ConfigError as error:
-        raise definition.CollectError(f"{definition.nodeid}: {error}") from None
+        raise pytest.Collector.CollectError(f"{definition.nodeid}: {error}") from None
 
 
 def _refuse_marks_without_fixture(definition: pytest.Function) -> None:
     own = [mark.name for mark in definition.own_markers if mark.name in ("netperf_link", "netperf_limit")]
     if own:
-        raise definition.CollectError(
+        raise pytest.Collector.CollectError(
             f"{definition.nodeid}: {own[0]} on a test that measures nothing: it uses none of the fixtures iperf3, "
             "netperf_link, netperf_record or netperf_device; name the one it needs among its arguments"
         )
@@ -139,7 +139,7 @@ def _plan_of(item: pytest.Item, config: pytest.Config) -> collection.ItemPlan | 
         return None
     link = callspec.params.get(collection.LINK_FIXTURE)
     device = callspec.params.get(collection.DEVICE_FIXTURE) if link is None else getattr(link, "device", None)
-    if not hasattr(device, "serial"):
+    if device is None or not hasattr(device, "serial"):
         return None
     return collection.ItemPlan(
         nodeid=item.nodeid,

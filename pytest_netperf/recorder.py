@@ -32,6 +32,7 @@ __all__ = ["NAME", "Recorder", "announce"]
 NAME = "netperf-recorder"
 
 _PLAN_FOLDER = "netperf_plan_folder"
+_PHASES = ("setup", "call", "teardown")
 _LETTERS = {"INCONCLUSIVE": ("inconclusive", "I", "yellow"), "INVALID": ("invalid", "V", "purple")}
 
 
@@ -135,7 +136,9 @@ class Recorder:
             from pytest_netperf.record.schema import Row
 
             rows = msgspec.json.decode(text, type=list[Row])
-        elif report.when == "???" and report.nodeid in self._planned:  # xdist's word for a worker that died
+        elif (
+            report.when not in ("setup", "call", "teardown") and report.nodeid in self._planned
+        ):  # xdist's word for a worker that died
             rows = [_crashed(planned) for planned in self._planned[report.nodeid]]
         for row in rows:
             if self._journal is None or self._broken:
@@ -249,9 +252,16 @@ class Recorder:
 
         terminalreporter.section("network acceptance", sep="=")
         colour = bool(terminalreporter.hasmarkup)
+        width = self._config.get_terminal_writer().fullwidth
         for sheet, paths in self._sheets:
             where = _shown(paths[0]) if paths else "(no sheet)"
-            for line, markup in device_lines(sheet, where, verbosity=self._config.option.verbose, color=colour):
+            for line, markup in device_lines(
+                sheet,
+                where,
+                verbosity=self._config.option.verbose,
+                color=colour,
+                width=self._config.get_terminal_writer().fullwidth,
+            ):
                 terminalreporter.write_line(line, **markup)
             for path in paths[1:]:
                 terminalreporter.write_line(f"  also written: {_shown(path)}")

@@ -24,9 +24,10 @@ from pytest_netperf.judge.verdict import Verdict, worst
 from pytest_netperf.quantities import get_quantity
 from pytest_netperf.record.schema import Evidence, Row, SeriesPoint
 from pytest_netperf.session import Recorded, TestRun
-from pytest_netperf.traffic.framing import bound_bps, ceiling_bps
+from pytest_netperf.traffic.framing import bound_bps, ceiling_bps, rates_of
 
 if TYPE_CHECKING:
+    from pytest_netperf.bench.plan import LinkPlan
     from pytest_netperf.observe.measure import Measurement
     from pytest_netperf.traffic.result import Flow, Workload
 
@@ -51,8 +52,10 @@ class _Trial:
     conditions: dict[str, Any]
     trusted: bool
     trust_reason: str
-    ceiling: float | None
-    bound: float | None
+    ceilings: dict[str, float]
+    """What this workload can reach on this link, per quantity that has a ceiling."""
+    bounds: dict[str, float]
+    """What nothing can exceed, for the same quantities."""
     bound_tolerance: float
     """As a fraction of the bound."""
     received_bytes: int | None
@@ -124,9 +127,11 @@ def _trial(
     assert plan.link is not None
     result, workload = measurement.result, measurement.result.workload
     speed_bps, mtu = plan.link.link.line_rate_bps, plan.link.settings.mtu
-    ceiling = bound = None
+    ceilings: dict[str, float] = {}
+    bounds: dict[str, float] = {}
     if speed_bps is not None:
-        ceiling, bound = ceiling_bps(workload, speed_bps, mtu), bound_bps(workload, speed_bps, mtu)
+        ceilings = rates_of(ceiling_bps(workload, speed_bps, mtu), workload, mtu)
+        bounds = rates_of(bound_bps(workload, speed_bps, mtu), workload, mtu)
     findings = examine(
         result,
         measurement.observation,
@@ -134,7 +139,8 @@ def _trial(
         mtu_bytes=mtu,
         simulated=plan.link.link.simulated,
         faulted=faulted,
-        ceiling_bps=ceiling,
+        ceiling_bps=ceilings.get("throughput"),
+        expected_bps=_owed_bps(plan.link, workload),
     )
     values = traffic_values(result, measurement.observation, mtu_bytes=mtu, speed_bps=speed_bps)
     conditions = {
@@ -152,9 +158,9 @@ def _trial(
         conditions=conditions,
         trusted=result.trusted,
         trust_reason=result.reason,
-        ceiling=ceiling,
-        bound=bound,
-        bound_tolerance=burst_bits / workload.duration_s / bound if bound else 0.0,
+        ceilings=ceilings,
+        bounds=bounds,
+        bound_tolerance=burst_bits / workload.duration_s / bounds["throughput"] if bounds else 0.0,
         received_bytes=_least_received(result.flows),
         evidence=Evidence(
             series=points,
@@ -168,27 +174,25 @@ def _trial(
 
 def _judged_trial(plan: ItemPlan, trial: _Trial, quantity: str, *, with_documents: bool, number: int) -> Row:
     known = get_quantity(quantity)
-    is_rate = quantity == "throughput"
-    ceiling = trial.ceiling if is_rate else None
     measured = Measured(
         quantity=quantity,
         unit=known.unit,
         better=known.better,
         value=trial.values[quantity],
-        ceiling=ceiling,
-        bound=trial.bound if is_rate else None,
-        bound_tolerance=trial.bound_tolerance if is_rate else 0.0,
+        ceiling=trial.ceilings.get(quantity),
+        bound=trial.bounds.get(quantity),
+        bound_tolerance=trial.bound_tolerance,
         received_bytes=trial.received_bytes,
         trusted=trial.trusted,
         trust_reason=trial.trust_reason,
         invalid=trial.findings.invalid,
-        tester_limited=trial.findings.tester_limited,
+        tester_limited=trial.findings.tester_limited_for(quantity),
     )
     evidence = trial.evidence
     if not with_documents:
         facts = {**evidence.facts, "raw_output_in": plan.row_id(plan.quantities[0], number)}
         evidence = msgspec.structs.replace(evidence, facts=facts, documents={})
-    return _judged(plan, measured, trial.conditions, evidence, trial.ceiling)
+    return _judged(plan, measured, trial.conditions, evidence)
 
 
 def _judged_record(plan: ItemPlan, recorded: Recorded) -> Row:
@@ -202,13 +206,11 @@ def _judged_record(plan: ItemPlan, recorded: Recorded) -> Row:
         trust_reason="recorded by the test",
     )
     facts = {"source": "recorded by the test", **({"note": recorded.note} if recorded.note else {})}
-    row = _judged(plan, measured, plan.conditions, Evidence(facts=facts), None)
+    row = _judged(plan, measured, plan.conditions, Evidence(facts=facts))
     return msgspec.structs.replace(row, required=recorded.required)
 
 
-def _judged(
-    plan: ItemPlan, measured: Measured, conditions: dict[str, Any], evidence: Evidence, ceiling: float | None
-) -> Row:
+def _judged(plan: ItemPlan, measured: Measured, conditions: dict[str, Any], evidence: Evidence) -> Row:
     limits = [limit for limit in plan.limits if limit.quantity == measured.quantity]
     resolved: ResolvedLimit | None = None
     limit: Limit | None = None
@@ -216,7 +218,7 @@ def _judged(
         limit = select_limit(limits, conditions)
         if limit is not None:
             link_speed = plan.link.link.speed_bps if plan.link else None
-            resolved = resolve(limit, ceiling=ceiling, link_speed=link_speed, baselines={})
+            resolved = resolve(limit, ceiling=measured.ceiling, link_speed=link_speed)
         judgement = judge(measured, resolved, no_limit=_no_limit(limits))
     except LimitError as error:
         judgement = Judgement(Verdict.INCONCLUSIVE, str(error), "Correct the limit and run again.")
@@ -303,6 +305,19 @@ def _worsened(row: Row, ending: Ending) -> Row:
     if verdict is row.verdict:
         return row
     return msgspec.structs.replace(row, verdict=verdict, reason=ending.reason, next_step=ending.next_step)
+
+
+def _owed_bps(link: LinkPlan, workload: Workload) -> dict[str, float]:
+    """Goodput that a simulated link owes each direction in spite of a rate fault."""
+    fault, speed_bps = link.link.fault, link.link.line_rate_bps
+    if fault is None or fault.rate_bps is None:
+        return {}
+    owed = {}
+    for direction, way in (("forward", "a-to-b"), ("reverse", "b-to-a")):
+        rate = fault.rate_bps if fault.direction in ("both", way) else speed_bps
+        if rate is not None:
+            owed[direction] = ceiling_bps(workload, rate, link.settings.mtu)
+    return owed
 
 
 def _least_received(flows: tuple[Flow, ...]) -> int | None:

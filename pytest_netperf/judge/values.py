@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pytest_netperf.observe.observation import Observation
-from pytest_netperf.traffic.framing import frames_per_payload_byte, wire_share
+from pytest_netperf.traffic.framing import rates_of
 from pytest_netperf.traffic.result import Result
 
 __all__ = ["traffic_values"]
@@ -41,9 +41,7 @@ def traffic_values(
         values["carrier_changes"] = float(max(last.carrier_changes - first.carrier_changes for first, last in pairs))
     throughput = values["throughput"]
     if throughput is not None:
-        # From the framing: counters of a simulated port count super-frames of up to 64 kB, so they cannot tell.
-        values["frame_rate"] = throughput / 8 * frames_per_payload_byte(workload, mtu_bytes)
-        values["wire_rate"] = throughput * wire_share(workload, mtu_bytes)
+        values |= rates_of(throughput, workload, mtu_bytes)
     return values
 
 

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from pytest_netperf.errors import LinkError
 from pytest_netperf.links.owner import Owner
@@ -84,9 +84,9 @@ class Process:
             if not self.wait(grace):
                 self.send_signal(signal.SIGKILL)
                 self.wait(5.0)
-        for fd in list(self._selector.get_map()):
-            self._selector.unregister(fd)
-            os.close(fd)
+        for key in list(self._selector.get_map().values()):
+            self._selector.unregister(key.fd)
+            os.close(key.fd)
         self._selector.close()
 
 
@@ -216,7 +216,7 @@ class Link:
         """Rated speed in bit/s; None for an unshaped simulated link."""
         return self.speed_bps
 
-    def ceiling(self, protocol: str = "tcp", **conditions: Any) -> float | None:
+    def ceiling(self, protocol: Literal["tcp", "udp"] = "tcp", **conditions: Any) -> float | None:
         """Goodput in bit/s that physics allows on this link (`physics.goodput_ceiling_bps`); None when unshaped."""
         from pytest_netperf.physics import goodput_ceiling_bps
 

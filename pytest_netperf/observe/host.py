@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["CpuTimes", "busy_and_steal", "cpu_times"]
+__all__ = ["CpuTimes", "busy_and_steal", "cpu_times", "udp_buffer_bytes"]
 
 CpuTimes = tuple[tuple[int, ...], ...]
+_UDP_BUFFER_BYTES = 4 << 20
 _IDLE, _IOWAIT, _STEAL = 3, 4, 7
 
 
@@ -30,3 +31,12 @@ def busy_and_steal(before: CpuTimes, after: CpuTimes) -> tuple[tuple[float, ...]
         busy.append(1.0 - (ticks[_IDLE] + ticks[_IOWAIT]) / total)
         steal = max(steal, ticks[_STEAL] / total)
     return tuple(round(value, 4) for value in busy), round(steal, 4)
+
+
+def udp_buffer_bytes() -> int | None:
+    """The socket buffer to ask for in UDP runs: 4 MiB, or what the kernel allows; None where it does not say."""
+    try:
+        allowed = [int(Path(f"/proc/sys/net/core/{way}mem_max").read_text()) for way in ("r", "w")]
+    except (OSError, ValueError):
+        return None
+    return min(_UDP_BUFFER_BYTES, *allowed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pytest_netperf.physics import datagram_packets, goodput_ceiling_bps, payload_bytes, wire_bytes_per_frame
 from pytest_netperf.traffic.result import Workload
 
-__all__ = ["bound_bps", "ceiling_bps", "frames_per_payload_byte", "packet_bytes", "wire_share"]
+__all__ = ["bound_bps", "ceiling_bps", "packet_bytes", "rates_of"]
 
 _DELAYED_ACK = 2.0  # segments an ordinary receiver takes before it acknowledges (RFC 9293, section 3.8.6.3)
 
@@ -32,14 +32,17 @@ def packet_bytes(workload: Workload, mtu_bytes: int) -> int:
     return _packets(workload, mtu_bytes)[0]
 
 
-def frames_per_payload_byte(workload: Workload, mtu_bytes: int) -> float:
-    """Frames on the wire for each byte of payload."""
-    return len(_packets(workload, mtu_bytes)) / _payload(workload, mtu_bytes)
+def rates_of(goodput_bps: float, workload: Workload, mtu_bytes: int) -> dict[str, float]:
+    """Goodput in bit/s, and the frames per second and bit/s on the wire that carry it.
 
-
-def wire_share(workload: Workload, mtu_bytes: int) -> float:
-    """Bytes on the wire (with preamble and gap) for each byte of payload."""
-    return sum(map(wire_bytes_per_frame, _packets(workload, mtu_bytes))) / _payload(workload, mtu_bytes)
+    From the framing: counters of a simulated port count super-frames of up to 64 kB, so they cannot tell.
+    """
+    packets, payload = _packets(workload, mtu_bytes), _payload(workload, mtu_bytes)
+    return {
+        "throughput": goodput_bps,
+        "frame_rate": goodput_bps / 8 * len(packets) / payload,
+        "wire_rate": goodput_bps * sum(map(wire_bytes_per_frame, packets)) / payload,
+    }
 
 
 def ceiling_bps(workload: Workload, speed_bps: float, mtu_bytes: int) -> float:

@@ -41,11 +41,13 @@ def make_workload(
     ceiling_bps: float | None,
     default_duration_s: float,
     default_omit_s: float,
+    udp_buffer_bytes: int | None = None,
 ) -> Workload:
     """Check every argument and fill in the defaults.
 
     ``ceiling_bps`` is the goodput ceiling of a UDP run on the link: UDP without ``bitrate`` offers 95 % of it, and
-    "95 % of ceiling" may be written. Raises MarkError, one message that names the argument, what was given and what is
+    "95 % of ceiling" may be written. ``udp_buffer_bytes`` is the socket buffer of UDP runs: with the
+    kernel's default a busy tester loses datagrams that the device delivered. Raises MarkError, one message that names the argument, what was given and what is
     allowed.
     """
     call = f"iperf3.{protocol}"
@@ -110,7 +112,7 @@ def make_workload(
         streams=streams,
         mss_bytes=integer("mss", 36, largest_mss, f"bytes (the MTU is {mtu})") if largest_mss >= 36 else None,
         zerocopy=bool(given.get("zerocopy", False)),
-        window_bytes=_size(call, "window", given),
+        window_bytes=udp_buffer_bytes if protocol == "udp" else _size(call, "window", given),
         congestion=given.get("congestion"),
         bitrate_bps=_bitrate(call, protocol, given, ceiling_bps),
         length_bytes=length,
