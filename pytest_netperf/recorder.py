@@ -136,9 +136,7 @@ class Recorder:
             from pytest_netperf.record.schema import Row
 
             rows = msgspec.json.decode(text, type=list[Row])
-        elif (
-            report.when not in ("setup", "call", "teardown") and report.nodeid in self._planned
-        ):  # xdist's word for a worker that died
+        elif report.when not in _PHASES and report.nodeid in self._planned:  # "???": xdist's word for a dead worker
             rows = [_crashed(planned) for planned in self._planned[report.nodeid]]
         for row in rows:
             if self._journal is None or self._broken:
@@ -255,13 +253,7 @@ class Recorder:
         width = self._config.get_terminal_writer().fullwidth
         for sheet, paths in self._sheets:
             where = _shown(paths[0]) if paths else "(no sheet)"
-            for line, markup in device_lines(
-                sheet,
-                where,
-                verbosity=self._config.option.verbose,
-                color=colour,
-                width=self._config.get_terminal_writer().fullwidth,
-            ):
+            for line, markup in device_lines(sheet, where, self._config.option.verbose, colour, width):
                 terminalreporter.write_line(line, **markup)
             for path in paths[1:]:
                 terminalreporter.write_line(f"  also written: {_shown(path)}")
