@@ -146,7 +146,6 @@ class Iperf3:
 
     def _workload(self, protocol: Literal["tcp", "udp"], arguments: dict[str, Any]) -> Workload:
         from pytest_netperf.observe.host import udp_buffer_bytes
-        from pytest_netperf.physics import goodput_ceiling_bps
         from pytest_netperf.traffic.request import make_workload
 
         plan = self.link.plan
@@ -162,23 +161,12 @@ class Iperf3:
         for name, value in defaults.items():
             if arguments.get(name) is None:
                 arguments[name] = value
-        speed_bps = plan.link.line_rate_bps
-        length = arguments.get("length")
-        ceiling_bps = None
-        if speed_bps is not None and protocol == "udp":
-            ceiling_bps = goodput_ceiling_bps(
-                speed_bps,
-                settings.mtu,
-                protocol="udp",
-                ip_version=6 if arguments["ip_version"] == 6 else 4,
-                length_bytes=length if isinstance(length, int) and length > 0 else None,
-            )
         options = self._session.options
         return make_workload(
             protocol,
             arguments,
             mtu=settings.mtu,
-            ceiling_bps=ceiling_bps,
+            speed_bps=plan.link.line_rate_bps,
             default_duration_s=options.duration_s,
             default_omit_s=options.omit_s,
             udp_buffer_bytes=udp_buffer_bytes(),
