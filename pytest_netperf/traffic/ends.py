@@ -82,7 +82,7 @@ def run_between(
             if process is not None:
                 process.end()
     if problem and client is not None:
-        problem += f": {_frozen(client, server)}"
+        problem += f": {_stall(workload, client, server)}"
     if problem or client is None:
         raise failure(problem)
     if client.returncode is not None and client.returncode < 0:
@@ -153,13 +153,14 @@ def _last_words(process: Process) -> str:
     return f"{words[-300:]} (exit code {process.returncode})"
 
 
-def _frozen(client: Process, server: Process) -> str:
+def _stall(workload: Workload, client: Process, server: Process) -> str:
     """Why the watchdog had to step in. Whoever does not even answer SIGINT is frozen, and was killed."""
-    frozen = [
-        name for name, process in (("client", client), ("server", server)) if process.returncode == -signal.SIGKILL
-    ]
+    frozen = [name for name, end in (("client", client), ("server", server)) if end.returncode == -signal.SIGKILL]
     if frozen:
         return f"the {' and the '.join(frozen)} was frozen (it did not answer SIGINT and had to be killed)"
+    if '"test_start"' not in client.stdout:
+        hint = ": the datagram that opens a stream, or its answer, was lost (iperf3 sends it only once)"
+        return f"no traffic ever flowed{hint if workload.protocol == 'udp' else ''}"
     return "the data stopped flowing, or the two ends wait for one another"
 
 

@@ -98,8 +98,8 @@ class Iperf3Engine:
             port=port,
             server_command=[self._path, *server_arguments(workload, address, port)],
             client_command=client,
-            client_version=self.version,
-            server_version=self.version,
+            client_version=self.version.removeprefix("iperf "),
+            server_version=self.version.removeprefix("iperf "),
         )
 
 
