@@ -5,55 +5,57 @@
 * End of file on the socket, or the owner's pidfd becoming readable, means that the owner is gone: the keeper exits.
 * When pid 1 of a PID namespace ends, for whatever reason, the kernel kills every process in it: no child, grandchild
   or daemon survives. The anonymous network namespaces go with the last process and descriptor.
-* The guard only waits for the keeper, so that the owner has a child to reap; the keeper dies with the guard.
+* The guard gives the owner a child to reap, and kills a keeper that does not end although the owner has gone (busy, or
+  frozen); the keeper dies with the guard.
 * Without root, the guard enters a user namespace first, while it is single-threaded; the owner is not touched.
 
-Requests and answers are one JSON object per packet of a SOCK_SEQPACKET socket; descriptors travel beside them.
+Each request carries a number, and its answer the same one (see `links.channel` for the form).
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
+import select
 import selectors
 import signal
 import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 from pytest_netperf.errors import LinkError, NetperfError
 from pytest_netperf.links import kernel
+from pytest_netperf.links.channel import Channel
+from pytest_netperf.links.leftovers import name_namespace, remove_namespace
 from pytest_netperf.links.simulated import SimulatedPair
 
-__all__ = ["PACKET_BYTES", "main"]
+__all__ = ["main"]
 
-PACKET_BYTES = 1 << 20
-_MAX_FDS = 8
-_NETNS_FOLDER = "/run/netns"
+_LAST_CHANCE_SECONDS = 0.5
 
 
 def main() -> None:
-    """Entry point: ``python -m pytest_netperf.links.keeper FD OWNER_PID``."""
-    control = socket.socket(fileno=int(sys.argv[1]))
-    owner = os.pidfd_open(int(sys.argv[2]))
-    if os.getppid() != int(sys.argv[2]):
+    """Entry point; the arguments are the descriptor of the socket and the owner's process id."""
+    number, parent = int(sys.argv[1]), int(sys.argv[2])
+    os.set_inheritable(number, False)
+    channel = Channel(socket.socket(fileno=number))
+    if os.getppid() != parent:
         return  # the owner died before we could watch it
-    os.setsid()
-    try:
-        _isolate()
-    except OSError:
-        control.send(json.dumps({"error": kernel.user_namespace_advice(), "kind": "KeeperError"}).encode())
-        return
-    child = os.fork()
-    if child:
-        control.close()
-        _, status = os.waitpid(child, 0)
-        os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
-    kernel.die_with_parent(signal.SIGKILL)
-    Keeper(control, owner).serve()
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    with contextlib.suppress(OSError):  # the owner died a moment ago
+        owner = os.pidfd_open(parent)
+        try:
+            _isolate()
+        except OSError as error:
+            channel.send({"request": 0, "error": kernel.user_namespace_advice(error.errno), "kind": "KeeperError"})
+            return
+        child = os.fork()
+        if child:
+            _guard(child, owner)
+        kernel.die_with_parent(signal.SIGKILL)
+        Keeper(channel, owner).serve()
 
 
 def _isolate() -> None:
@@ -68,18 +70,34 @@ def _isolate() -> None:
     Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
 
 
+def _guard(keeper: int, owner: int) -> NoReturn:
+    """Wait for the keeper to end, and end with its status (128 + n: killed by signal n)."""
+    ended = os.pidfd_open(keeper)
+    ready, _, _ = select.select([owner, ended], [], [])
+    if ended not in ready and not select.select([ended], [], [], _LAST_CHANCE_SECONDS)[0]:
+        os.kill(keeper, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(keeper, 0)[1])
+    os._exit(code if code >= 0 else 128 - code)
+
+
+class _Child(NamedTuple):
+    link: str
+    status: int
+    """Descriptor that takes its exit code."""
+
+
 class Keeper:
     """Serves one owner until it goes."""
 
-    def __init__(self, control: socket.socket, owner_pidfd: int) -> None:
-        self._control = control
+    def __init__(self, channel: Channel, owner_pidfd: int) -> None:
+        self._channel = channel
         self._selector = selectors.DefaultSelector()
-        self._selector.register(control, selectors.EVENT_READ, "request")
+        self._selector.register(channel, selectors.EVENT_READ, "request")
         self._selector.register(owner_pidfd, selectors.EVENT_READ, "owner gone")
         self._links: dict[str, SimulatedPair] = {}
         self._claims: dict[str, socket.socket] = {}
-        self._children: dict[int, int] = {}  # pid -> descriptor that takes its exit code
-        self._kept: list[str] = []
+        self._children: dict[int, _Child] = {}
+        self._kept: set[str] = set()
         self._operations: dict[str, Callable[..., Any]] = {
             "up": self._up,
             "down": self._down,
@@ -99,7 +117,7 @@ class Keeper:
         for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE):
             signal.signal(ignored, signal.SIG_IGN)
         self._selector.register(reader, selectors.EVENT_READ, "child ended")
-        self._control.send(json.dumps({"ok": {"user_namespace": os.getuid() == 0 and not _real_root()}}).encode())
+        self._channel.send({"request": 0, "ok": {"pid": _outer_pid(), "user_namespace": not _real_root()}})
         import pyroute2  # noqa: F401 - 0.15 s that the owner need not wait for
 
         while True:
@@ -115,12 +133,10 @@ class Keeper:
 
     def _answer(self) -> bool:
         try:
-            packet, fds, _, _ = socket.recv_fds(self._control, PACKET_BYTES, _MAX_FDS)
-        except ConnectionError:
+            request, fds = self._channel.receive()
+        except OSError:
             return False
-        if not packet:
-            return False
-        request = json.loads(packet)
+        serial = request.pop("request")
         send_fds: list[int] = []
         try:
             answer = {"ok": self._operations[request.pop("op")](fds=fds, send_fds=send_fds, **request)}
@@ -129,11 +145,11 @@ class Keeper:
         except Exception as error:  # noqa: BLE001 - the owner must learn of it; the keeper must live on
             answer = {"error": f"{type(error).__name__}: {error}", "kind": "LinkError"}
         finally:
-            for fd in fds:
-                if fd not in self._children.values():
-                    os.close(fd)
+            in_use = {child.status for child in self._children.values()}
+            for fd in set(fds) - in_use:
+                os.close(fd)
         try:
-            socket.send_fds(self._control, [json.dumps(answer).encode()], send_fds)
+            self._channel.send({"request": serial, **answer}, send_fds)
         except OSError:
             return False
         finally:
@@ -149,66 +165,87 @@ class Keeper:
                 return
             if pid == 0:
                 return
-            fd = self._children.pop(pid, None)  # None: an orphan that pid 1 inherited
-            if fd is not None:
+            child = self._children.pop(pid, None)  # None: an orphan that pid 1 inherited
+            if child is not None:
                 with contextlib.suppress(OSError):
-                    os.write(fd, str(os.waitstatus_to_exitcode(status)).encode())
-                os.close(fd)
+                    os.write(child.status, str(os.waitstatus_to_exitcode(status)).encode())
+                os.close(child.status)
+
+    def _link(self, link: str) -> SimulatedPair:
+        try:
+            return self._links[link]
+        except KeyError:
+            raise LinkError("this link was taken down") from None
 
     def _up(self, link: str, spec: dict[str, Any], keep: str | None = None, **_: Any) -> dict[str, Any]:
         index, claim = _claim_subnet()
         try:
             pair = SimulatedPair(index, spec)
+            kept = _name(pair, keep) if keep else []
         except BaseException:
             claim.close()
             raise
         self._links[link], self._claims[link] = pair, claim
-        answer: dict[str, Any] = {
+        if kept:
+            self._kept.add(link)
+        return {
             "index": index,
             "ports": pair.ports,
             "facts": pair.facts,
             "burst_bits": pair.burst_bits,
             "namespaces": {end: namespace.inode for end, namespace in pair.ends.items()},
+            "kept": kept,
         }
-        if keep:
-            answer["kept"] = [
-                _name_namespace(f"{keep}-{index:x}{end}", namespace.fd) for end, namespace in pair.ends.items()
-            ]
-        return answer
 
     def _down(self, link: str, **_: Any) -> None:
-        self._links.pop(link).close()
+        pair = self._link(link)
+        for pid, child in self._children.items():
+            if child.link == link:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)
+        if link in self._kept:
+            return  # it stays as it is, and so does the claim on its index, which is in the names
+        del self._links[link]
+        pair.close()
         self._claims.pop(link).close()
 
     def _shape(self, link: str, packet_bytes: int, **_: Any) -> dict[str, float | None]:
-        return self._links[link].shape(packet_bytes)
+        return self._link(link).shape(packet_bytes)
 
     def _counters(self, link: str, **_: Any) -> dict[str, dict[str, int]]:
-        return self._links[link].counters()
+        return self._link(link).counters()
 
     def _listening(self, link: str, end: str, port: int, **_: Any) -> bool:
-        return port in self._links[link].ends[end].listening_ports()
+        return port in self._link(link).ends[end].listening_ports()
 
-    def _spawn(self, link: str, end: str, argv: list[str], env: dict[str, str], fds: list[int], **_: Any) -> int:
+    def _spawn(
+        self,
+        link: str,
+        end: str,
+        program: str,
+        argv: list[str],
+        env: dict[str, str],
+        cwd: str,
+        fds: list[int],
+        **_: Any,
+    ) -> int:
         stdin, stdout, stderr, status = fds
         actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((stdin, stdout, stderr))]
+        namespace = self._link(link).ends[end]
         try:
-            pid: int = (
-                self._links[link]
-                .ends[end]
-                .call(
-                    os.posix_spawnp,
-                    argv[0],
-                    argv,
-                    env,
-                    file_actions=actions,
-                    setpgroup=0,
-                    setsigdef=[signal.SIGPIPE, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD],
-                )
+            os.chdir(cwd)  # posix_spawn cannot; nothing else here depends on it
+            pid: int = namespace.call(
+                os.posix_spawn,
+                program,
+                argv,
+                env,
+                file_actions=actions,
+                setpgroup=0,
+                setsigdef=[signal.SIGPIPE, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD],
             )
         except OSError as error:
             raise LinkError(f"cannot run {argv[0]!r} in the namespace of end {end}: {error.strerror}") from None
-        self._children[pid] = status
+        self._children[pid] = _Child(link, status)
         return pid
 
     def _signal(self, pid: int, number: int, **_: Any) -> bool:
@@ -221,7 +258,12 @@ class Keeper:
         return True
 
     def _socket(self, link: str, end: str, family: int, kind: int, send_fds: list[int], **_: Any) -> None:
-        send_fds.append(self._links[link].ends[end].socket(family, kind).detach())
+        send_fds.append(self._link(link).ends[end].socket(family, kind).detach())
+
+
+def _outer_pid() -> int:
+    """This process's id as the machine sees it; in its own PID namespace it is 1."""
+    return int(Path("/proc/self").readlink().name)  # /proc is the machine's
 
 
 def _real_root() -> bool:
@@ -245,19 +287,15 @@ def _claim_subnet() -> tuple[int, socket.socket]:
     raise LinkError("all 32767 lab subnets of 198.18.0.0/15 are in use on this host")
 
 
-def _name_namespace(name: str, fd: int) -> str:
-    """Give a namespace a name under /run/netns, as ``ip netns`` does, so that it outlives this process."""
-    path = Path(_NETNS_FOLDER, name)
+def _name(pair: SimulatedPair, prefix: str) -> list[str]:
+    """Name both namespaces, or neither, and then the link is gone."""
+    names: list[str] = []
     try:
-        path.parent.mkdir(exist_ok=True)
-        path.touch(mode=0o444, exist_ok=False)
-        kernel.bind_mount(f"/proc/self/fd/{fd}", str(path))
-    except OSError as error:
-        raise LinkError(
-            f"--netperf-keep cannot name a namespace at {path}: {error.strerror}; it needs root and a free name"
-        ) from None
-    return name
-
-
-if __name__ == "__main__":
-    main()
+        for end, namespace in pair.ends.items():
+            names.append(name_namespace(f"{prefix}-{pair.index:x}{end}", namespace.fd))
+    except BaseException:
+        for name in names:
+            remove_namespace(name)
+        pair.close()
+        raise
+    return names

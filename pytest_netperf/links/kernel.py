@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 from pathlib import Path
 
@@ -15,6 +16,7 @@ __all__ = [
     "die_with_parent",
     "has_capabilities",
     "sysfs_of_this_thread",
+    "unmount",
     "unshare",
     "user_namespace_advice",
 ]
@@ -26,6 +28,7 @@ CLONE_NEWNET = 0x40000000
 
 _PR_SET_PDEATHSIG = 1
 _MS_BIND = 0x1000
+_MNT_DETACH = 2
 _SYS_FSOPEN, _SYS_FSCONFIG, _SYS_FSMOUNT = 430, 431, 432  # the same on every architecture
 _FSCONFIG_CMD_CREATE = 6
 _CAP_NET_ADMIN = 12
@@ -55,6 +58,11 @@ def bind_mount(source: str, target: str) -> None:
     _checked(_libc.mount(source.encode(), target.encode(), None, _MS_BIND, None), "mount")
 
 
+def unmount(target: str) -> None:
+    """umount --lazy. Raises OSError."""
+    _checked(_libc.umount2(os.fsencode(target), _MNT_DETACH), "umount")
+
+
 def sysfs_of_this_thread() -> int:
     """A folder descriptor of the sysfs of this thread's network namespace, without an entry in any mount table.
 
@@ -80,25 +88,33 @@ def has_capabilities() -> bool:
     return False
 
 
-def user_namespace_advice() -> str:
-    """One line that says what to enable, read from the kernel's own switches."""
-    switches = (
+def user_namespace_advice(number: int | None = None) -> str:
+    """One line that says what to enable, read from the kernel's switches; ``number`` is the errno of the refusal."""
+    user_switches = (
         ("/proc/sys/kernel/unprivileged_userns_clone", "0", "sudo sysctl kernel.unprivileged_userns_clone=1"),
         ("/proc/sys/user/max_user_namespaces", "0", "sudo sysctl user.max_user_namespaces=15000"),
-        ("/proc/sys/user/max_net_namespaces", "0", "sudo sysctl user.max_net_namespaces=15000"),
         (
             "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
             "1",
             "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0",
         ),
     )
-    for path, closed, command in switches:
+    switches = (
+        ("/proc/sys/user/max_net_namespaces", "0", "sudo sysctl user.max_net_namespaces=15000"),
+        ("/proc/sys/user/max_pid_namespaces", "0", "sudo sysctl user.max_pid_namespaces=15000"),
+    )
+    for path, closed, command in switches if has_capabilities() else (*user_switches, *switches):
         try:
             value = Path(path).read_text().strip()
         except OSError:
             continue
         if value == closed:
-            return f"this kernel does not let ordinary users make network namespaces: run `{command}`, or run as root"
+            return f"this kernel does not let this user make network namespaces: run `{command}`, or run as root"
+    if number == errno.ENOSPC:
+        return (
+            "the kernel's limit on namespaces is reached: end what holds them, or raise user.max_net_namespaces, "
+            "user.max_pid_namespaces and user.max_user_namespaces (sudo sysctl)"
+        )
     return (
         "this process may not make network namespaces (in a container, start it with --privileged or "
         "--cap-add SYS_ADMIN --cap-add NET_ADMIN), or run as root"

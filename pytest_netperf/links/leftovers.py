@@ -2,32 +2,57 @@
 
 from __future__ import annotations
 
-import ctypes
+import errno
 import os
 import re
 from pathlib import Path
 
 from pytest_netperf.errors import LinkError
+from pytest_netperf.links import kernel
 
-__all__ = ["KEPT_PREFIX", "kept_namespaces", "remove_namespace"]
+__all__ = ["kept_namespaces", "name_namespace", "remove_namespace"]
 
-KEPT_PREFIX = "netperf-"
 _NAME = re.compile(r"netperf-\d+-[0-9a-f]+[ab]")
 _FOLDER = Path("/run/netns")
-_MNT_DETACH = 2
 
 
 def kept_namespaces() -> list[str]:
-    """Names under /run/netns that have the form we give."""
+    """Names under /run/netns that have the form we give: netperf-PID-INDEX and the end, a or b."""
     if not _FOLDER.is_dir():
         return []
     return sorted(path.name for path in _FOLDER.iterdir() if _NAME.fullmatch(path.name))
 
 
+def name_namespace(name: str, fd: int) -> str:
+    """Give a namespace a name under /run/netns, as ``ip netns`` does, so that it outlives its keeper.
+
+    Raises LinkError, and leaves nothing behind then.
+    """
+    path = _FOLDER / name
+    try:
+        path.parent.mkdir(exist_ok=True)
+        path.touch(mode=0o444, exist_ok=False)
+    except OSError as error:
+        raise LinkError(
+            f"--netperf-keep cannot name a namespace at {path}: {error.strerror}; it needs root and a free name"
+        ) from None
+    try:
+        kernel.bind_mount(f"/proc/self/fd/{fd}", os.fspath(path))
+    except OSError as error:
+        path.unlink()
+        raise LinkError(f"--netperf-keep cannot name a namespace at {path}: {error.strerror}; it needs root") from None
+    return name
+
+
 def remove_namespace(name: str) -> None:
     """Remove a kept namespace, and with it its link. Raises LinkError."""
     path = _FOLDER / name
-    if ctypes.CDLL(None, use_errno=True).umount2(os.fsencode(path), _MNT_DETACH) != 0:
-        number = ctypes.get_errno()
-        raise LinkError(f"cannot unmount {path}: {os.strerror(number)}; it needs root")
-    path.unlink()
+    try:
+        try:
+            kernel.unmount(os.fspath(path))
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # not mounted any more: only the file is left
+                raise
+        path.unlink()
+    except OSError as error:
+        raise LinkError(f"cannot remove {path}: {error.strerror}; it needs root (sudo)") from None

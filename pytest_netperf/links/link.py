@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
-from pytest_netperf.errors import LinkError
+from pytest_netperf.errors import ConfigError, KeeperError, LinkError
 from pytest_netperf.links.owner import Owner
 from pytest_netperf.observe.observation import PortCounters
 
@@ -22,7 +26,7 @@ _LAST_WORDS_SECONDS = 0.2
 
 
 class Process:
-    """A process in an endpoint's namespace, leader of its own process group."""
+    """A process in an endpoint's namespace, leader of its own process group. A context manager, which ends it."""
 
     def __init__(self, owner: Owner, argv: Sequence[str], pid: int, stdout: int, stderr: int, status: int) -> None:
         self.argv = tuple(argv)
@@ -37,25 +41,39 @@ class Process:
             os.set_blocking(fd, False)
             self._selector.register(fd, selectors.EVENT_READ)
         self.returncode: int | None = None
+        self._ended = math.inf
+        self._lost = False
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Read output until the process ends and its pipes close. Returns whether that happened within ``timeout``."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+        """Read output until the process ends and its pipes close. Returns whether it ended within ``timeout`` seconds.
+
+        Raises KeeperError when the keeper, and the process with it, is gone.
+        """
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
         while self._selector.get_map():
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if self.returncode is not None:  # a daemon it left behind may hold the pipes open
-                left = _LAST_WORDS_SECONDS if left is None else min(left, _LAST_WORDS_SECONDS)
-            ready = self._selector.select(left)
-            for key, _ in ready:
+            left = deadline - time.monotonic()
+            for key, _ in self._selector.select(None if left == math.inf else max(0.0, left)):
                 self._take(key.fd)
-            if not ready and (self.returncode is not None or left == 0.0):
+            if self.returncode is not None:  # a daemon it left behind may hold the pipes open, and write to them
+                deadline = min(deadline, self._ended + _LAST_WORDS_SECONDS)
+            if time.monotonic() >= deadline:
                 break
+        if self._lost:
+            raise self._owner.gone(self.argv[0])
         return self.returncode is not None
 
     def _take(self, fd: int) -> None:
         chunk = os.read(fd, 1 << 16)
         if fd == self._status:
+            self._lost = not chunk  # only a keeper that died says nothing
             self.returncode = int(chunk) if chunk else -signal.SIGKILL
+            self._ended = time.monotonic()
             chunk = b""
         elif chunk:
             self._open[fd] += chunk
@@ -79,11 +97,12 @@ class Process:
 
     def end(self, grace: float = 1.0) -> None:
         """End the process group: SIGINT, a short grace to let it say its last words, then SIGKILL. Safe to repeat."""
-        if self.returncode is None:
-            self.send_signal(signal.SIGINT)
-            if not self.wait(grace):
-                self.send_signal(signal.SIGKILL)
-                self.wait(5.0)
+        with contextlib.suppress(KeeperError):  # then it has ended already
+            if self.returncode is None:
+                self.send_signal(signal.SIGINT)
+                if not self.wait(grace):
+                    self.send_signal(signal.SIGKILL)
+                    self.wait(5.0)
         for key in list(self._selector.get_map().values()):
             self._selector.unregister(key.fd)
             os.close(key.fd)
@@ -114,8 +133,20 @@ class Endpoint:
         return f"<Endpoint {self.end} {self.interface} {self.address}>"
 
     def popen(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: int | None = None) -> Process:
-        """Start a program in this namespace; its output is captured. Raises LinkError when it cannot be started."""
-        argv = [str(argument) for argument in argv]
+        """Start a program in this namespace, in this process's working directory; its output is captured.
+
+        ``stdin`` is a file descriptor; left out, the program reads nothing. Raises LinkError when it cannot be started.
+        """
+        argv = _arguments(argv)
+        environment = dict(os.environ if env is None else env)
+        program = shutil.which(argv[0], path=environment.get("PATH", os.defpath))
+        if stdin is not None and not _is_open(stdin):
+            raise ConfigError(f"cannot run {argv[0]!r}: stdin={stdin!r} is not an open file descriptor")
+        if program is None:
+            raise LinkError(
+                f"cannot run {argv[0]!r} in the namespace of end {self.end}: there is no such program in PATH, or it "
+                "is not executable"
+            )
         out_read, out_write = os.pipe2(os.O_CLOEXEC)
         err_read, err_write = os.pipe2(os.O_CLOEXEC)
         status_read, status_write = os.pipe2(os.O_CLOEXEC)
@@ -126,8 +157,10 @@ class Endpoint:
                 (null if stdin is None else stdin, out_write, err_write, status_write),
                 link=self._link_key,
                 end=self.end,
+                program=program,
                 argv=argv,
-                env=dict(os.environ if env is None else env),
+                env=environment,
+                cwd=str(Path.cwd()),
             )
         except BaseException:
             for fd in (out_read, err_read, status_read):
@@ -146,16 +179,17 @@ class Endpoint:
         Raises subprocess.TimeoutExpired after ``timeout`` seconds (the program is killed first), and
         subprocess.CalledProcessError when ``check`` is true and the exit code is not 0.
         """
+        argv = _arguments(argv)
         process = self.popen(argv, env=env)
         try:
             if not process.wait(timeout):
                 process.send_signal(signal.SIGKILL)
-                raise subprocess.TimeoutExpired(list(argv), timeout, process.stdout, process.stderr)
+                raise subprocess.TimeoutExpired(argv, timeout, process.stdout, process.stderr)
         finally:
             process.end(grace=0.0)
         code = process.returncode
         completed = subprocess.CompletedProcess(
-            list(argv), -signal.SIGKILL if code is None else code, process.stdout, process.stderr
+            argv, -signal.SIGKILL if code is None else code, process.stdout, process.stderr
         )
         if check:
             completed.check_returncode()
@@ -171,6 +205,22 @@ class Endpoint:
     def is_listening(self, port: int) -> bool:
         """Whether something listens on this TCP port here; asks the kernel's table, does not connect."""
         return bool(self._owner.call("listening", link=self._link_key, end=self.end, port=port))
+
+
+def _arguments(argv: Sequence[str]) -> list[str]:
+    if isinstance(argv, str | bytes) or not argv:
+        raise ConfigError(
+            f"cannot run {argv!r}: expected a list of a program and its arguments, as ['ping', '-c1', 'HOST']"
+        )
+    return [os.fspath(argument) if isinstance(argument, os.PathLike) else str(argument) for argument in argv]
+
+
+def _is_open(fd: object) -> bool:
+    if isinstance(fd, int) and fd >= 0:
+        with contextlib.suppress(OSError):
+            os.fstat(fd)
+            return True
+    return False
 
 
 class Link:

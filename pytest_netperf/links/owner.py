@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -14,12 +14,15 @@ from typing import Any
 
 from pytest_netperf import errors
 from pytest_netperf.errors import KeeperError
+from pytest_netperf.links.channel import Channel
 
 __all__ = ["Owner"]
 
-_PACKET_BYTES = 1 << 20
 _START_SECONDS = 30.0
 _CALL_SECONDS = 60.0
+_END_SECONDS = 10.0
+# -P and search paths behind the interpreter's own: no file of the user's that is named like a standard module gets in
+_START = "import sys; sys.path += sys.argv[3:]; from pytest_netperf.links.keeper import main; main()"
 
 
 class Owner:
@@ -29,25 +32,32 @@ class Owner:
         if sys.platform != "linux":
             raise KeeperError("pytest-netperf makes links from Linux network namespaces; this system is not Linux")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket = ours
+        self._channel = Channel(ours)
         self._lock = threading.Lock()
+        self._serial = 0
         self._pid = os.getpid()
         package_root = str(Path(__file__).resolve().parents[2])
-        path = os.pathsep.join([package_root, *(entry for entry in sys.path if entry)])
+        arguments = [str(theirs.fileno()), str(self._pid), package_root, *(entry for entry in sys.path if entry)]
         try:
-            # -P: a file of the user's named like a standard module must not reach the keeper
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "pytest_netperf.links.keeper", str(theirs.fileno()), str(self._pid)],
+                [sys.executable, "-P", "-c", _START, *arguments],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": path},
+                start_new_session=True,  # Ctrl-C is for the owner, which decides what becomes of the keeper
             )
+        except BaseException:
+            self._channel.close()
+            raise
         finally:
             theirs.close()
-        ours.settimeout(_START_SECONDS)
-        self.facts: dict[str, Any] = self._receive("start")[0]
-        ours.settimeout(_CALL_SECONDS)
+        try:
+            self._channel.settimeout(_START_SECONDS)
+            self.facts: dict[str, Any] = self._receive("start", self._serial)[0]
+            self._channel.settimeout(_CALL_SECONDS)
+        except BaseException:
+            self.close()
+            raise
         atexit.register(self.close)
 
     def call(self, op: str, fds: tuple[int, ...] = (), **arguments: Any) -> Any:
@@ -59,34 +69,52 @@ class Owner:
         if os.getpid() != self._pid:
             raise KeeperError("a forked child cannot use its parent's links; start them in the child, or use spawn")
         with self._lock:
+            self._serial += 1
             try:
-                socket.send_fds(self._socket, [json.dumps({"op": op, **arguments}).encode()], fds)
-            except OSError as error:
-                raise KeeperError(f"the keeper process is gone ({error.strerror}) at {op!r}") from None
-            return self._receive(op)
+                self._channel.send({"op": op, "request": self._serial, **arguments}, fds)
+            except OSError:
+                raise self.gone(op) from None
+            return self._receive(op, self._serial)
 
-    def _receive(self, op: str) -> tuple[Any, list[int]]:
-        try:
-            packet, fds, _, _ = socket.recv_fds(self._socket, _PACKET_BYTES, 8)
-        except TimeoutError:
-            raise KeeperError(f"the keeper process did not answer {op!r} in time") from None
-        except OSError as error:
-            raise KeeperError(f"the keeper process is gone ({error.strerror}) at {op!r}") from None
-        if not packet:
-            code = self._process.wait()
-            raise KeeperError(f"the keeper process ended (exit code {code}) at {op!r}")
-        answer = json.loads(packet)
+    def _receive(self, op: str, serial: int) -> tuple[Any, list[int]]:
+        """The answer to this very request. Ctrl-C or a timeout may have left the answer to an earlier one behind."""
+        while True:
+            try:
+                answer, fds = self._channel.receive()
+            except TimeoutError:
+                self._process.kill()  # frozen: whoever asks next need not wait as long again
+                raise KeeperError(f"the keeper process did not answer {op!r} in time; it was killed") from None
+            except OSError:
+                raise self.gone(op) from None
+            if answer["request"] == serial:
+                break
+            for fd in fds:
+                os.close(fd)
         if "error" in answer:
             raise getattr(errors, answer["kind"], KeeperError)(answer["error"])
         return answer["ok"], fds
+
+    def gone(self, op: str) -> KeeperError:
+        """The error that says how the keeper ended, as far as that is known."""
+        try:
+            code = self._process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            how = "it closed its connection"
+        else:
+            number = -code if code < 0 else code - 128
+            how = f"killed by {signal.Signals(number).name}" if number > 0 else f"exit code {code}"
+        return KeeperError(
+            f"the keeper process, which owns the links of this run, is gone ({how}) at {op!r}, and its links and "
+            "everything that ran on them with it; run again"
+        )
 
     def close(self) -> None:
         """End the keeper and everything it owns, and wait until it has gone. Safe to call twice."""
         if os.getpid() != self._pid:
             return
-        self._socket.close()
+        self._channel.close()
         try:
-            self._process.wait(timeout=10)
+            self._process.wait(timeout=_END_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
