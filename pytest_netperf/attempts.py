@@ -3,36 +3,50 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_netperf import collection
-from pytest_netperf.errors import ConfigError, StationError
-from pytest_netperf.fixtures import PLAN, SESSION
+from pytest_netperf.errors import ConfigError, MarkError, NetperfError, StationError
+from pytest_netperf.fixtures import PLAN, PROBLEM, SESSION
 from pytest_netperf.session import LinkHandle, TestRun
 
 if TYPE_CHECKING:
+    from pytest_netperf.judge.verdict import Verdict
     from pytest_netperf.record.schema import Row
     from pytest_netperf.rows import Ending
 
-__all__ = ["ROWS_ATTRIBUTE", "VERDICT_ATTRIBUTE", "begin", "end", "judge", "links_up"]
+__all__ = ["ROWS_ATTRIBUTE", "VERDICT_ATTRIBUTE", "begin", "end", "hide_ours", "judge", "links_up", "running"]
 
 ROWS_ATTRIBUTE = "netperf_rows"
 """Attribute of a report: its rows as one JSON text, the only form that every version of xdist carries unharmed."""
 VERDICT_ATTRIBUTE = "netperf_verdict"
-"""Attribute of a report: the worst verdict of its required rows."""
+"""Attribute of a report that failed by nothing but its rows: the worst verdict of those that are required."""
 
 _ATTEMPT = pytest.StashKey[int]()
 _STARTED = pytest.StashKey[float]()
+_RUNNING = pytest.StashKey[bool]()
+_SUBTESTS = pytest.StashKey["list[Ending]"]()
+_PACKAGE = Path(__file__).parent
+_XPASS_STRICT = "[XPASS(strict)]"
 
 
 def begin(item: pytest.Item) -> None:
-    """A new attempt starts with an empty record; a rerun is an attempt of its own."""
+    """A new attempt starts with an empty record; a rerun is an attempt of its own.
+
+    Raises MarkError for marks that came too late to be refused at collection.
+    """
     item.stash[_ATTEMPT] = item.stash.get(_ATTEMPT, 0) + 1
     item.stash[_STARTED] = time.time()
+    item.stash[_SUBTESTS] = []
     item.config.stash[SESSION].current = TestRun(nodeid=item.nodeid)
+    if PROBLEM in item.stash:
+        raise MarkError(item.stash[PROBLEM])
 
 
 def links_up(item: pytest.Item) -> None:
@@ -49,6 +63,33 @@ def end(item: pytest.Item) -> None:
         handle.take_down()
 
 
+@contextmanager
+def running(item: pytest.Item) -> Iterator[None]:
+    """While the body of the test runs: a report that is made meanwhile is that of a subtest."""
+    item.stash[_RUNNING] = True
+    try:
+        yield
+    finally:
+        item.stash[_RUNNING] = False
+
+
+def hide_ours(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """A mistake of the user's, or a broken bench, is shown where the test met it, without our own source."""
+    style = item.config.getoption("tbstyle", "auto")
+    asked_for_more = item.config.getoption("fulltrace", False) or style not in ("auto", "long", "short")
+    if call.excinfo is None or not isinstance(call.excinfo.value, NetperfError) or not report.failed or asked_for_more:
+        return
+    theirs = call.excinfo.traceback.filter(lambda entry: _is_of_user(Path(entry.path)))
+    if theirs:
+        report.longrepr = call.excinfo.getrepr(style="short" if style == "short" else "long", tbfilter=lambda _: theirs)
+    else:
+        report.longrepr = call.excinfo.exconly()
+
+
+def _is_of_user(path: Path) -> bool:
+    return _PACKAGE not in path.parents and not {"_pytest", "pluggy"} & set(path.parts)
+
+
 def _handle(item: pytest.Item) -> LinkHandle | None:
     handle = getattr(item, "funcargs", {}).get(collection.LINK_FIXTURE)
     return handle if isinstance(handle, LinkHandle) else None
@@ -56,21 +97,74 @@ def _handle(item: pytest.Item) -> LinkHandle | None:
 
 def judge(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Make the rows of this phase, hang them on the report, and fail it when one that is required did not pass."""
-    if report.when == "setup" and report.passed:
+    if item.stash.get(_RUNNING, False):
+        item.stash[_SUBTESTS].append(_ending(call, report))
         return
-    if report.when == "teardown" and report.passed:
+    if report.when != "call" and report.passed:
         return
-    from pytest_netperf.judge.verdict import Verdict, worst
+    from pytest_netperf.judge.verdict import Verdict
     from pytest_netperf.record.canonical import clean_row, encode
-    from pytest_netperf.rows import rows_of, summary
+    from pytest_netperf.rows import Ending, summary
 
-    session = item.config.stash[SESSION]
+    was_to_fail = _expected_to_fail(call, report)
+    ending = _worst_ending([_ending(call, report), *item.stash.get(_SUBTESTS, [])])
+    rows = _rows(item, call, ending)
+    verdict = _worst_required(rows)
+    if verdict is Verdict.PASS and was_to_fail is not None and report.failed:
+        unexpected = Ending(
+            verdict=Verdict.ERROR,
+            reason=f"the test passed, although it is marked as xfail(strict=True): {was_to_fail or 'no reason given'}",
+            next_step="Remove the xfail mark, or find out why the test passes.",
+        )
+        rows = _rows(item, call, unexpected)
+        was_to_fail, verdict = None, Verdict.ERROR
+    setattr(report, ROWS_ATTRIBUTE, encode([clean_row(row) for row in rows]).decode())
+    # JUnit takes the properties of the last report of a test, which pytest copies from the item.
+    item.user_properties[:] = [
+        *(each for each in item.user_properties if not each[0].startswith("netperf_")),
+        ("netperf_verdict", verdict.value),
+        *_properties(rows),
+    ]
+    report.user_properties = list(item.user_properties)
+    if verdict is Verdict.PASS:
+        return
+    if was_to_fail is not None:  # and it did, by its limit
+        report.outcome, report.longrepr = "skipped", None
+        setattr(report, "wasxfail", was_to_fail)  # noqa: B010 - pytest's own attribute, not declared on the class
+    elif report.outcome == "passed":
+        report.outcome, report.longrepr = "failed", summary(rows)
+        setattr(report, VERDICT_ATTRIBUTE, verdict.value)
+
+
+def _worst_required(rows: list[Row]) -> Verdict:
+    from pytest_netperf.judge.verdict import Verdict, worst
+
+    required = [row.verdict for row in rows if row.required]
+    return worst(required) if required else Verdict.PASS
+
+
+def _expected_to_fail(call: pytest.CallInfo[None], report: pytest.TestReport) -> str | None:
+    """The reason of xfail on a test that ended without an exception, as far as pytest knows; None without xfail."""
+    if call.excinfo is not None:
+        return None
+    strict = report.longrepr if report.failed and isinstance(report.longrepr, str) else ""
+    if strict.startswith(_XPASS_STRICT):
+        return strict.removeprefix(_XPASS_STRICT).strip()
+    reason: str | None = getattr(report, "wasxfail", None)
+    return reason
+
+
+def _rows(item: pytest.Item, call: pytest.CallInfo[None], ending: Ending) -> list[Row]:
+    from pytest_netperf.rows import rows_of
+
+    run = item.config.stash[SESSION].run_of(item.nodeid)
+    run.over = True
     handle = _handle(item)
     link = handle.link if handle is not None else None
-    rows: list[Row] = rows_of(
+    return rows_of(
         item.stash[PLAN],
-        session.run_of(item.nodeid),
-        _ending(call, report),
+        run,
+        ending,
         link_facts=link.summary() if link is not None else {},
         burst_bits=link.burst_bits if link is not None else 0.0,
         faulted=link.faulted if link is not None else False,
@@ -78,19 +172,6 @@ def judge(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRep
         started_at=datetime.fromtimestamp(item.stash.get(_STARTED, call.start), UTC).isoformat(timespec="milliseconds"),
         duration_s=round(call.duration, 6),
     )
-    setattr(report, ROWS_ATTRIBUTE, encode([clean_row(row) for row in rows]).decode())
-    required = [row.verdict for row in rows if row.required]
-    verdict = worst(required) if required else Verdict.PASS
-    report.user_properties += [("netperf_verdict", verdict.value), *_properties(rows)]
-    if verdict is Verdict.PASS:
-        return
-    setattr(report, VERDICT_ATTRIBUTE, verdict.value)
-    if report.outcome == "passed":
-        if hasattr(report, "wasxfail"):
-            report.outcome = "skipped"  # expected to fail, and it did: by its limit
-        else:
-            report.outcome = "failed"
-            report.longrepr = summary(rows)
 
 
 def _properties(rows: list[Row]) -> list[tuple[str, object]]:
@@ -107,15 +188,30 @@ def _properties(rows: list[Row]) -> list[tuple[str, object]]:
     return properties
 
 
+def _worst_ending(endings: list[Ending]) -> Ending:
+    """The ending of the test itself, unless one of its subtests ended worse."""
+    from pytest_netperf.judge.verdict import worst
+
+    verdict = worst(ending.verdict for ending in endings)
+    return next(ending for ending in endings if ending.verdict is verdict)
+
+
 def _ending(call: pytest.CallInfo[None], report: pytest.TestReport) -> Ending:
     """How the phase ended, as far as it says something about the rows."""
     from pytest_netperf.judge.verdict import Verdict
     from pytest_netperf.rows import Ending
 
     error = call.excinfo.value if call.excinfo is not None else None
+    if error is None and report.failed and _expected_to_fail(call, report) is None:  # another plugin says so
+        said = (str(report.longrepr).strip() or "it does not say why").splitlines()
+        return Ending(
+            verdict=Verdict.ERROR,
+            reason=f"the test was failed by a plugin of pytest: {said[0]}",
+            next_step="Read the test's output, and correct the test.",
+        )
     if error is None:
         return Ending()
-    said = str(error).strip().splitlines()[0:1] or [""]
+    said = str(error).strip().splitlines()[:1] or [""]
     text = f"{type(error).__name__}: {said[0]}" if said[0] else type(error).__name__
     if report.outcome == "skipped":
         expected = f"expected failure (xfail): {text}" if hasattr(report, "wasxfail") else f"skipped: {said[0]}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,18 @@ if TYPE_CHECKING:
     from pytest_netperf.judge.limits import Limit
     from pytest_netperf.record.schema import DeviceInfo, Planned
 
-__all__ = ["DEVICE_FIXTURE", "LINK_FIXTURE", "UNSTATED", "ItemPlan", "limit_marks", "link_marks", "needs"]
+__all__ = [
+    "DEVICE_FIXTURE",
+    "LINK_FIXTURE",
+    "UNSTATED",
+    "ItemPlan",
+    "limit_marks",
+    "link_marks",
+    "needs",
+    "plan_of",
+    "refuse_impossible",
+    "refuse_late_marks",
+]
 
 LINK_FIXTURE = "netperf_link"
 DEVICE_FIXTURE = "netperf_device"
@@ -24,7 +35,7 @@ ENGINE_FIXTURE = "iperf3"
 UNSTATED = "measurement"
 """Quantity of the planned row of a test that records something which no limit names."""
 
-_LEVELS: tuple[type[pytest.Collector | pytest.Item], ...] = (pytest.Item, pytest.Class, pytest.Module)
+_FURTHEST = 8  # below `judge.limits.LEVEL_FILE`
 
 
 def needs(fixture_names: Iterable[str]) -> str | None:
@@ -39,13 +50,72 @@ def needs(fixture_names: Iterable[str]) -> str | None:
 
 def link_marks(node: pytest.Item | pytest.Collector) -> list[pytest.Mark]:
     """The netperf_link marks of a test, closest first."""
-    return list(node.iter_markers("netperf_link"))
+    return [mark for mark, _ in _closest_first(node, "netperf_link")]
 
 
-def limit_marks(node: pytest.Item | pytest.Collector) -> Iterator[tuple[pytest.Mark, int]]:
-    """The netperf_limit marks of a test with their level: 0 on the function, 1 class, 2 module, 3 further away."""
-    for owner, mark in node.iter_markers_with_node("netperf_limit"):
-        yield mark, next((level for level, kind in enumerate(_LEVELS) if isinstance(owner, kind)), len(_LEVELS))
+def limit_marks(node: pytest.Item | pytest.Collector) -> list[tuple[pytest.Mark, int]]:
+    """The netperf_limit marks of a test, closest first, with their level: 0 for those closest to it."""
+    return _closest_first(node, "netperf_limit")
+
+
+def _closest_first(node: pytest.Item | pytest.Collector, name: str) -> list[tuple[pytest.Mark, int]]:
+    """Parameter set and add_marker, function, class, its base classes, surrounding classes, module, packages."""
+    owners: list[Any] = []
+    placed: list[tuple[tuple[int, int], pytest.Mark]] = []
+    for owner, mark in node.iter_markers_with_node(name):
+        if owner not in owners:
+            owners.append(owner)
+        placed.append(((owners.index(owner), _place_in(owner, mark)), mark))
+    placed.sort(key=lambda entry: entry[0])
+    places = sorted({place for place, _ in placed})
+    return [(mark, min(places.index(place), _FURTHEST)) for place, mark in placed]
+
+
+def _place_in(owner: Any, mark: pytest.Mark) -> int:
+    """Where on its own node a mark stands: pytest lists those of base classes before those of the class itself."""
+    if isinstance(owner, pytest.Item):
+        return 1 if _is_written_on(getattr(owner, "obj", None), mark) else 0
+    if isinstance(owner, pytest.Class):
+        return next((place for place, each in enumerate(owner.obj.__mro__) if _is_written_on(each, mark)), 0)
+    return 0
+
+
+def _is_written_on(obj: object, mark: pytest.Mark) -> bool:
+    own = vars(obj).get("pytestmark", []) if isinstance(obj, type) else getattr(obj, "pytestmark", [])
+    return any(getattr(each, "mark", each) is mark for each in (own if isinstance(own, list) else [own]))
+
+
+def refuse_late_marks(item: pytest.Item) -> None:
+    """Raise MarkError for a netperf_link that pytest shows only when the links of the test are chosen already."""
+    from pytest_netperf.errors import MarkError
+
+    obj = getattr(item, "obj", None)
+    if any(mark.name == "netperf_link" and not _is_written_on(obj, mark) for mark in item.own_markers):
+        raise MarkError(
+            "netperf_link in pytest.param(marks=...) or by add_marker() has no effect: the links of a test are chosen "
+            "before its other parameters. Write the mark on the function, its class or its module, and a test of its "
+            "own for each set of links"
+        )
+
+
+def plan_of(item: pytest.Item, limits: tuple[Limit, ...]) -> ItemPlan | None:
+    """What is known about a test of ours before it runs; None for a test that is not ours, or has no device."""
+    callspec = getattr(item, "callspec", None)
+    if callspec is None:
+        return None
+    link = callspec.params.get(LINK_FIXTURE)
+    device = callspec.params.get(DEVICE_FIXTURE) if link is None else getattr(link, "device", None)
+    if device is None or not hasattr(device, "serial"):
+        return None
+    fixtures = getattr(item, "fixturenames", ())
+    return ItemPlan(
+        nodeid=item.nodeid,
+        device=device,
+        link=link,
+        limits=limits,
+        measures_traffic=ENGINE_FIXTURE in fixtures,
+        records=RECORD_FIXTURE in fixtures,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +127,9 @@ class ItemPlan:
     link: LinkPlan | None
     limits: tuple[Limit, ...]
     measures_traffic: bool
+    """Whether it uses `iperf3`."""
+    records: bool
+    """Whether it uses `netperf_record`."""
 
     @property
     def conditions(self) -> dict[str, Any]:
@@ -88,11 +161,19 @@ class ItemPlan:
         return named or (("throughput",) if self.measures_traffic else (UNSTATED,))
 
     def _may_apply(self, limit: Limit) -> bool:
-        """Whether what is known beforehand leaves it possible that the limit applies."""
-        from pytest_netperf.judge.limits import applies
+        """Whether what is known beforehand leaves it possible that the limit applies.
 
-        known = self.conditions
-        return applies(limit, known, unknown_matches=True)
+        A limits file speaks to all tests; it expects of each only what a test of its kind can measure.
+        """
+        from pytest_netperf.judge.limits import LEVEL_FILE, applies
+        from pytest_netperf.judge.values import TRAFFIC_QUANTITIES
+
+        if limit.level == LEVEL_FILE:
+            by_traffic = self.measures_traffic and limit.quantity in TRAFFIC_QUANTITIES
+            by_hand = self.records and limit.quantity not in TRAFFIC_QUANTITIES
+            if not (by_traffic or by_hand):
+                return False
+        return applies(limit, self.conditions, unknown_matches=True)
 
     def row_id(self, quantity: str, number: int = 0) -> str:
         """The id of a row: the same in the plan and when it arrives. ``number`` counts repeated measurements."""

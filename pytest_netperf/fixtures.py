@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from pytest_netperf.observe.measure import Measurement
     from pytest_netperf.traffic.result import Workload
 
-__all__ = ["PLAN", "SESSION", "Iperf3", "iperf3", "netperf_device", "netperf_link", "netperf_record"]
+__all__ = ["PLAN", "PROBLEM", "SESSION", "Iperf3", "iperf3", "netperf_device", "netperf_link", "netperf_record"]
 
 SESSION = pytest.StashKey[NetperfSession]()
 PLAN = pytest.StashKey[ItemPlan]()
+PROBLEM = pytest.StashKey[str]()
+"""What is wrong with marks that a test got after its collection."""
 
 
 @pytest.fixture(scope="session")
@@ -207,6 +209,11 @@ def netperf_record(request: pytest.FixtureRequest, netperf_device: Device) -> Ca
             raise ConfigError(
                 f"netperf_record({quantity!r}, {value!r}, {unit!r}): the value must be a number, not a "
                 f"{type(value).__name__}"
+            )
+        if run.over:
+            raise ConfigError(
+                f"netperf_record({quantity!r}, ...) after the test was judged: record it in the test itself, not when "
+                "its fixtures are torn down"
             )
         number = convert(float(value), unit, known)
         run.recorded.append(Recorded(quantity=known.name, value=number, unit=known.unit, required=required, note=note))

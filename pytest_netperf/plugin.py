@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_netperf import attempts, collection, options, recorder
-from pytest_netperf.errors import ConfigError
-from pytest_netperf.fixtures import PLAN, SESSION, iperf3, netperf_device, netperf_link, netperf_record
+from pytest_netperf.errors import ConfigError, MarkError
+from pytest_netperf.fixtures import PLAN, PROBLEM, SESSION, iperf3, netperf_device, netperf_link, netperf_record
 from pytest_netperf.session import NetperfSession
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytest_netperf.bench.model import Device
     from pytest_netperf.judge.limits import Limit
+
 __all__ = ["iperf3", "netperf_device", "netperf_link", "netperf_record"]
 
 LIMITS = pytest.StashKey["tuple[Limit, ...]"]()
@@ -82,22 +84,37 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     from pytest_netperf.marks import link_settings, plan_links
 
-    config = metafunc.config
-    session = config.stash[SESSION]
-    bench = session.bench
+    session = metafunc.config.stash[SESSION]
     try:
-        limits = _limits_of(definition, config, warn=True)
+        limits = _limits_of(definition, metafunc.config, warn=True)
         if fixture == collection.LINK_FIXTURE:
-            plans = plan_links(bench, link_settings(collection.link_marks(definition)), session.options.devices)
+            request = link_settings(collection.link_marks(definition))
+            plans = plan_links(session.bench, request, session.options.devices)
             for plan in plans:
                 collection.refuse_impossible(plan, limits)
             metafunc.parametrize(fixture, plans, ids=[plan.id for plan in plans], indirect=True, scope="session")
         else:
-            wanted = session.options.devices
-            devices = [device for device in bench.devices if not wanted or device.serial in wanted]
+            devices = _devices_of(definition, session)
             metafunc.parametrize(fixture, devices, ids=[device.serial for device in devices], indirect=True)
     except ConfigError as error:
         raise pytest.Collector.CollectError(f"{definition.nodeid}: {error}") from None
+
+
+def _devices_of(definition: pytest.Function, session: NetperfSession) -> list[Device]:
+    """The devices of a test that has no link: all, or those with a link that its class or module asks for."""
+    marks = collection.link_marks(definition)
+    if not marks:
+        wanted = session.options.devices
+        return [device for device in session.bench.devices if not wanted or device.serial in wanted]
+    from pytest_netperf.marks import link_settings, plan_links
+
+    if any(mark.name == "netperf_link" for mark in definition.own_markers):
+        raise MarkError(
+            "netperf_link on a test that has no link: it uses netperf_record or netperf_device only; name netperf_link "
+            "or iperf3 among its arguments too, or remove the mark"
+        )
+    plans = plan_links(session.bench, link_settings(marks), session.options.devices)
+    return list(dict.fromkeys(plan.device for plan in plans))
 
 
 def _refuse_marks_without_fixture(definition: pytest.Function) -> None:
@@ -118,6 +135,23 @@ def _limits_of(node: pytest.Item, config: pytest.Config, *, warn: bool = False) 
     return (*limits, *config.stash[LIMITS])
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem() -> Generator[None, object, object]:
+    """Parameter sets have their marks only now: limits among them count, and are refused like all others."""
+    made = yield
+    for item in made if isinstance(made, list) else ():
+        marks = getattr(getattr(item, "callspec", None), "marks", ())
+        if any(mark.name in ("netperf_link", "netperf_limit") for mark in marks):
+            try:
+                collection.refuse_late_marks(item)
+                plan = collection.plan_of(item, _limits_of(item, item.config, warn=True))
+                if plan is not None and plan.link is not None:
+                    collection.refuse_impossible(plan.link, plan.limits)
+            except ConfigError as error:
+                raise pytest.Collector.CollectError(f"{item.nodeid}: {error}") from None
+    return made
+
+
 def pytest_deselected(items: list[pytest.Item]) -> None:
     """Remember what the command line left out: a sheet must say that it is partial."""
     if items:
@@ -125,38 +159,32 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Attach to each test what is known of it beforehand."""
-    for item in items:
-        plan = _plan_of(item, config)
-        if plan is not None:
-            item.stash[PLAN] = plan
-
-
-def _plan_of(item: pytest.Item, config: pytest.Config) -> collection.ItemPlan | None:
-    callspec = getattr(item, "callspec", None)
-    if callspec is None:
-        return None
-    link = callspec.params.get(collection.LINK_FIXTURE)
-    device = callspec.params.get(collection.DEVICE_FIXTURE) if link is None else getattr(link, "device", None)
-    if device is None or not hasattr(device, "serial"):
-        return None
-    return collection.ItemPlan(
-        nodeid=item.nodeid,
-        device=device,
-        link=link,
-        limits=_limits_of(item, config),
-        measures_traffic=collection.ENGINE_FIXTURE in getattr(item, "fixturenames", ()),
-    )
-
-
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Write down every row that is expected, before the first test runs, and before xdist tells the controller."""
-    plans = [(item.stash[PLAN], True) for item in session.items if PLAN in item.stash]
-    plans += [(item.stash[PLAN], False) for item in session.config.stash[_DESELECTED] if PLAN in item.stash]
-    if plans and not session.config.getoption("collectonly"):
-        recorder.announce(session.config, plans)
+    """Write down every row that is expected, before the first test runs, and before xdist tells the controller.
+
+    Only now: until here conftest files may add marks to a test.
+    """
+    config = session.config
+    plans = []
+    for selected, items in ((True, session.items), (False, config.stash[_DESELECTED])):
+        for item in items:
+            plan = _plan_of(item)
+            if plan is not None:
+                item.stash[PLAN] = plan
+                plans.append((plan, selected))
+    if plans and not config.getoption("collectonly"):
+        recorder.announce(config, plans)
+
+
+def _plan_of(item: pytest.Item) -> collection.ItemPlan | None:
+    if collection.plan_of(item, ()) is None:
+        return None
+    try:
+        collection.refuse_late_marks(item)
+        return collection.plan_of(item, _limits_of(item, item.config))
+    except ConfigError as error:  # a mark of add_marker(): the test says it when it runs, because here nobody hears it
+        item.stash[PROBLEM] = str(error)
+        return collection.plan_of(item, item.config.stash[LIMITS])
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -170,21 +198,39 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Around the body of a test of ours: to tell its own report from those of its subtests."""
+    with attempts.running(item):
+        yield
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Judge what the test measured, and let the report say so."""
     report = yield
+    attempts.hide_ours(item, call, report)
     if PLAN in item.stash:
         attempts.judge(item, call, report)
     return report
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """After pytest tore the test down: a link of a test that asked for a cold one goes."""
-    if PLAN in item.stash:
-        attempts.end(item)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """After pytest tore the test down, well or not: a link of a test that asked for a cold one goes."""
+    try:
+        yield
+    finally:
+        if PLAN in item.stash:
+            attempts.end(item)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """xdist: a worker tells the controller which namespaces it keeps."""
+    workeroutput = getattr(session.config, "workeroutput", None)
+    if workeroutput is not None:
+        workeroutput[recorder.KEPT] = session.config.stash[SESSION].kept
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

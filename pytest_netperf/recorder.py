@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from pytest_netperf.record.schema import Planned, Row, RunInfo, Sheet
     from pytest_netperf.session import NetperfSession
 
-__all__ = ["NAME", "Recorder", "announce"]
+__all__ = ["KEPT", "NAME", "Recorder", "announce"]
 
 NAME = "netperf-recorder"
+KEPT = "netperf_kept"
+"""Key of a worker's output: the namespaces that it keeps."""
 
 _PLAN_FOLDER = "netperf_plan_folder"
 _PHASES = ("setup", "call", "teardown")
@@ -72,20 +74,27 @@ class Recorder:
         self._broken: str | None = None
         self._plan_folder: Path | None = None
         self._sheets: list[tuple[Sheet, list[Path]]] = []
+        self._written: dict[str, Path] = {}
         self._problems: list[str] = []
+        self._kept: list[str] = []
+        self._arrived = False
 
     def plan(self, planned: list[Planned]) -> None:
         """Open the journal with what the run is expected to deliver. Later plans (of other workers) are the same."""
         if self._planned or not planned:
             return
-        from pytest_netperf.record.journal import Journal
-
         for row in planned:
             self._planned.setdefault(row.test, []).append(row)
         with self._kept_going():
+            self._open_journal().plan(planned)
+
+    def _open_journal(self) -> Journal:
+        from pytest_netperf.record.journal import Journal
+
+        if self._journal is None:
             self._journal = Journal.create(self._options.output, self.run_id)
             self._journal.run(self._run_info())
-            self._journal.plan(planned)
+        return self._journal
 
     @contextlib.contextmanager
     def _kept_going(self) -> Any:
@@ -119,6 +128,11 @@ class Recorder:
             path.unlink()
             self.plan(msgspec.json.decode(data, type=list[Planned]))
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """xdist: a worker ended; one that crashed leaves no output."""
+        self._kept += getattr(node, "workeroutput", {}).get(KEPT, [])
+
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """A test begins: if the run is killed now, its rows are ABORTED and not merely missing."""
         if nodeid in self._planned and self._journal is not None:
@@ -139,15 +153,24 @@ class Recorder:
         elif report.when not in _PHASES and report.nodeid in self._planned:  # "???": xdist's word for a dead worker
             rows = [_crashed(planned) for planned in self._planned[report.nodeid]]
         for row in rows:
-            if self._journal is None or self._broken:
+            self._arrived = True
+            if self._broken:
                 self._unwritten.append(row)
             else:
                 try:
-                    self._journal.row(row, report.outcome)
+                    self._open_journal().row(row, report.outcome)  # open already, unless the plan never came
                 except RecordError as error:
                     self._broken = str(error)
                     self._unwritten.append(row)
-            self._config.hook.pytest_netperf_row(config=self._config, row=row)
+            try:
+                self._config.hook.pytest_netperf_row(config=self._config, row=row)
+            except Exception as error:  # noqa: BLE001 - a reporter that breaks must not cost the run
+                self._problem(f"a pytest_netperf_row hook: {type(error).__name__}: {error}")
+
+    def _problem(self, text: str) -> None:
+        """Something that makes the run fail at its end, said once."""
+        if text not in self._problems:
+            self._problems.append(text)
 
     def pytest_report_teststatus(
         self, report: pytest.TestReport
@@ -164,7 +187,11 @@ class Recorder:
         """Close the journal, write the sheets from it, and let the exit code say what they say."""
         if self._plan_folder is not None:
             shutil.rmtree(self._plan_folder, ignore_errors=True)
-        if not self._planned:
+        if exitstatus == pytest.ExitCode.OK and not self._config.getoption("collectonly"):
+            self._miss_devices()
+        if not self._planned and not self._arrived:
+            if self._problems:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
             return
         from pytest_netperf.record.journal import read_journal
         from pytest_netperf.record.ledger import build_sheets
@@ -199,6 +226,13 @@ class Recorder:
         elif exitstatus == pytest.ExitCode.TESTS_FAILED and self._only_inconclusive(session, sheets):
             session.exitstatus = pytest.ExitCode.OK
 
+    def _miss_devices(self) -> None:
+        """A device that was asked for and that no test concerns is a mistake, not a success."""
+        met = {row.device.serial for rows in self._planned.values() for row in rows}
+        for serial in self._options.devices:
+            if serial not in met and not self._arrived:
+                self._problem(f"--netperf-device {serial}: no test of this run concerns this device; nothing is proven")
+
     def _run_info(self) -> RunInfo:
         from pytest_netperf.run_info import run_info
 
@@ -206,11 +240,17 @@ class Recorder:
 
     def _emit(self, sheets: list[Sheet]) -> None:
         for sheet in sheets:
-            paths: list[Path] = []
+            paths: list[Any] = []
             try:
                 paths = self._config.hook.pytest_netperf_sheet(config=self._config, device=sheet.device, sheet=sheet)
             except Exception as error:  # noqa: BLE001 - one reporter that breaks must not cost the others' sheets
-                self._problems.append(f"the sheet of {sheet.device.serial}: {type(error).__name__}: {error}")
+                self._problem(
+                    str(error)
+                    if isinstance(error, RecordError)
+                    else f"a pytest_netperf_sheet hook, for {sheet.device.serial}: {type(error).__name__}: {error}"
+                )
+                with contextlib.suppress(RecordError):  # ours may have run before the one that broke, or not
+                    paths = [self.pytest_netperf_sheet(sheet)]
             self._sheets.append((sheet, [Path(path) for path in paths if path is not None]))
 
     @pytest.hookimpl(tryfirst=True)
@@ -218,7 +258,11 @@ class Recorder:
         """The sheets in HTML and JSON."""
         from pytest_netperf.report.sheet import write_sheet
 
-        return write_sheet(sheet, self._options.output, journal_sha256=self._journal_sha256).html
+        serial = sheet.device.serial
+        if serial not in self._written:
+            paths = write_sheet(sheet, self._options.output, journal_sha256=self._journal_sha256)
+            self._written[serial] = paths.html
+        return self._written[serial]
 
     def _exit_status(self, sheets: list[Sheet]) -> pytest.ExitCode:
         """Not 0 unless every required row that was asked for passed, and is on paper."""
@@ -244,7 +288,7 @@ class Recorder:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """A line for each row, one for each device, and where the sheets are."""
-        if not self._planned:
+        if not self._sheets and not self._problems:
             return
         from pytest_netperf.report.terminal import device_lines
 
@@ -259,6 +303,11 @@ class Recorder:
                 terminalreporter.write_line(f"  also written: {_shown(path)}")
         if self._journal is not None:
             terminalreporter.write_line(f"journal: {_shown(self._journal.path)}")
+        kept = self._kept + self._session.kept
+        if kept:
+            terminalreporter.write_line(f"kept namespaces: {' '.join(kept)}")
+            terminalreporter.write_line(f"  enter one:   ip netns exec {kept[0]} bash")
+            terminalreporter.write_line("  remove them: pytest-netperf clean")
         for problem in ([f"the journal is broken: {self._broken}"] if self._broken else []) + self._problems:
             terminalreporter.write_line(f"ERROR: {problem}", red=True)
 

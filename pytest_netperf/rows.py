@@ -18,8 +18,8 @@ from pytest_netperf.errors import LimitError, NetperfError
 from pytest_netperf.judge.conditions import describe
 from pytest_netperf.judge.doubts import Findings, examine
 from pytest_netperf.judge.judgement import Judgement, Measured, judge
-from pytest_netperf.judge.limits import Limit, ResolvedLimit, resolve, select_limit
-from pytest_netperf.judge.values import traffic_values
+from pytest_netperf.judge.limits import LEVEL_FILE, Limit, ResolvedLimit, applies, resolve, select_limit
+from pytest_netperf.judge.values import TRAFFIC_QUANTITIES, traffic_values
 from pytest_netperf.judge.verdict import Verdict, worst
 from pytest_netperf.quantities import get_quantity
 from pytest_netperf.record.schema import Evidence, Row, SeriesPoint
@@ -87,10 +87,9 @@ def rows_of(
             rows.append(msgspec.structs.replace(row, id=plan.row_id(quantity, numbered)))
             numbered += 1
         if not numbered:
-            rows.append(_never_measured(plan, quantity))
-    named = set(plan.quantities)
-    if UNSTATED not in named:
-        rows += _information(plan, run.recorded, named)
+            rows.append(_never_measured(plan, run, trials, quantity))
+    if UNSTATED not in plan.quantities:
+        rows += _information(plan, run, trials)
     return [
         msgspec.structs.replace(_worsened(row, ending), attempt=attempt, started_at=started_at, duration_s=duration_s)
         for row in rows
@@ -100,7 +99,7 @@ def rows_of(
 def _rows_of_quantity(plan: ItemPlan, run: TestRun, trials: list[_Trial], quantity: str) -> Iterator[Row]:
     for number, trial in enumerate(trials):
         if quantity in trial.values:
-            yield _judged_trial(plan, trial, quantity, with_documents=quantity == plan.quantities[0], number=number)
+            yield _judged_trial(plan, trial, quantity, documents_in=_home(plan, trials, number))
     for recorded in run.recorded:
         if quantity in (recorded.quantity, UNSTATED):
             yield _judged_record(plan, recorded)
@@ -111,14 +110,8 @@ def _rows_of_quantity(plan: ItemPlan, run: TestRun, trials: list[_Trial], quanti
 
 def _is_traffic(quantity: str, workload: Workload) -> bool:
     """Whether a traffic call that failed would have measured this quantity."""
-    udp_only = {"frame_loss_ratio", "jitter"}
-    if quantity in udp_only:
-        return workload.protocol == "udp"
-    if quantity == "retransmits":
-        return workload.protocol == "tcp"
-    return quantity in {
-        "throughput", "mtu", "link_speed", "tester_cpu", "errors", "carrier_changes", "frame_rate", "wire_rate",
-    }  # fmt: skip
+    only = {"frame_loss_ratio": "udp", "jitter": "udp", "retransmits": "tcp"}.get(quantity)
+    return quantity in TRAFFIC_QUANTITIES and only in (None, workload.protocol)
 
 
 def _trial(
@@ -172,7 +165,15 @@ def _trial(
     )
 
 
-def _judged_trial(plan: ItemPlan, trial: _Trial, quantity: str, *, with_documents: bool, number: int) -> Row:
+def _home(plan: ItemPlan, trials: list[_Trial], number: int) -> tuple[str, str]:
+    """The one quantity of a trial whose row holds the raw output, and the id of that row."""
+    named = [quantity for quantity in plan.quantities if quantity in trials[number].values]
+    quantity = named[0] if named else "throughput"
+    earlier = sum(quantity in trial.values for trial in trials[:number])
+    return quantity, plan.row_id(quantity, earlier)
+
+
+def _judged_trial(plan: ItemPlan, trial: _Trial, quantity: str, *, documents_in: tuple[str, str]) -> Row:
     known = get_quantity(quantity)
     measured = Measured(
         quantity=quantity,
@@ -189,8 +190,8 @@ def _judged_trial(plan: ItemPlan, trial: _Trial, quantity: str, *, with_document
         tester_limited=trial.findings.tester_limited_for(quantity),
     )
     evidence = trial.evidence
-    if not with_documents:
-        facts = {**evidence.facts, "raw_output_in": plan.row_id(plan.quantities[0], number)}
+    if quantity != documents_in[0]:
+        facts = {**evidence.facts, "raw_output_in": documents_in[1]}
         evidence = msgspec.structs.replace(evidence, facts=facts, documents={})
     return _judged(plan, measured, trial.conditions, evidence)
 
@@ -252,7 +253,7 @@ def _no_limit(limits: list[Limit]) -> str | None:
     return f"None of the limits applies under the conditions of this measurement: {offered}."
 
 
-def _empty(plan: ItemPlan, quantity: str, verdict: Verdict, reason: str, next_step: str) -> Row:
+def _empty(plan: ItemPlan, quantity: str, verdict: Verdict, reason: str, next_step: str | None) -> Row:
     texts = [limit.text for limit in plan.limits if limit.quantity == quantity]
     return Row(
         id="",
@@ -270,13 +271,25 @@ def _empty(plan: ItemPlan, quantity: str, verdict: Verdict, reason: str, next_st
     )
 
 
-def _never_measured(plan: ItemPlan, quantity: str) -> Row:
+def _never_measured(plan: ItemPlan, run: TestRun, trials: list[_Trial], quantity: str) -> Row:
+    limits = [limit for limit in plan.limits if limit.quantity == quantity]
+    if limits and all(limit.level == LEVEL_FILE for limit in limits):
+        if trials and not any(
+            applies(limit, trial.conditions) and _is_traffic(quantity, measured.result.workload)
+            for limit in limits
+            for trial, measured in zip(trials, run.measured, strict=True)
+        ):
+            row = _empty(plan, quantity, Verdict.SKIPPED, f"no traffic of this test concerns {quantity}", None)
+            return msgspec.structs.replace(row, id=plan.row_id(quantity), required=False)
+        way_out = "or say in the limits file which tests measure it (test = ...)."
+    else:
+        way_out = "or remove the limit."
     row = _empty(
         plan,
         quantity,
         Verdict.INCONCLUSIVE,
         "the test ended without measuring anything" if quantity == UNSTATED else f"{quantity} was never measured",
-        "Measure it in the test (iperf3.tcp(), iperf3.udp() or netperf_record()), or remove the limit.",
+        f"Measure it in the test (iperf3.tcp(), iperf3.udp() or netperf_record()), {way_out}",
     )
     return msgspec.structs.replace(row, id=plan.row_id(quantity))
 
@@ -288,23 +301,29 @@ def _failed(plan: ItemPlan, quantity: str, workload: Workload, error: NetperfErr
     return msgspec.structs.replace(row, conditions=conditions, evidence=Evidence(documents=documents))
 
 
-def _information(plan: ItemPlan, recorded: list[Recorded], named: set[str]) -> Iterator[Row]:
+def _information(plan: ItemPlan, run: TestRun, trials: list[_Trial]) -> Iterator[Row]:
     """Values that no limit names, beside some that are limited: on the sheet, without a say."""
+    rows = [_judged_record(plan, recorded) for recorded in run.recorded if recorded.quantity not in plan.quantities]
+    if "throughput" not in plan.quantities:
+        rows += [
+            _judged_trial(plan, trial, "throughput", documents_in=_home(plan, trials, number))
+            for number, trial in enumerate(trials)
+        ]
     counts: dict[str, int] = {}
-    for each in recorded:
-        if each.quantity in named:
-            continue
-        row = _judged_record(plan, each)
-        number = counts.get(each.quantity, 0)
-        counts[each.quantity] = number + 1
-        yield msgspec.structs.replace(row, id=plan.row_id(each.quantity, number), required=False)
+    for row in rows:
+        number = counts.get(row.quantity, 0)
+        counts[row.quantity] = number + 1
+        yield msgspec.structs.replace(row, id=plan.row_id(row.quantity, number), required=False)
 
 
 def _worsened(row: Row, ending: Ending) -> Row:
     verdict = worst((row.verdict, ending.verdict))
     if verdict is row.verdict:
         return row
-    return msgspec.structs.replace(row, verdict=verdict, reason=ending.reason, next_step=ending.next_step)
+    reason = ending.reason
+    if row.verdict in (Verdict.INVALID, Verdict.ERROR):
+        reason += f"; and {row.verdict.value}: {row.reason}"
+    return msgspec.structs.replace(row, verdict=verdict, reason=reason, next_step=ending.next_step)
 
 
 def _owed_bps(link: LinkPlan, workload: Workload) -> dict[str, float]:

@@ -63,7 +63,16 @@ def run_info(config: pytest.Config, options: Options, bench: Bench, run_id: str)
         ),
         operator=options.operator,
         batch=options.batch,
+        partial=_partial(config),
     )
+
+
+def _partial(config: pytest.Config) -> str | None:
+    """--lf does not even collect a file in which nothing failed before: its tests are in no plan."""
+    cache = getattr(config, "cache", None)
+    if config.getoption("lf", False) and cache is not None and cache.get("cache/lastfailed", {}):
+        return "Run with --lf: files in which nothing failed before are left out."
+    return None
 
 
 def _without_none(table: dict[str, Any]) -> dict[str, Any]:

@@ -42,6 +42,8 @@ class TestRun:
     measured: list[Measurement] = field(default_factory=list)
     recorded: list[Recorded] = field(default_factory=list)
     failures: list[tuple[Workload, NetperfError]] = field(default_factory=list)
+    over: bool = False
+    """Whether the test is judged: what is measured later would be in no row."""
 
 
 class LinkHandle:
@@ -156,8 +158,10 @@ class NetperfSession:
 
     def running(self) -> TestRun:
         """The test that runs now. Raises ConfigError outside of one."""
-        if self.current is None:
-            raise ConfigError("a measurement was asked for while no test runs; call it from a test or its fixtures")
+        if self.current is None or self.current.over:
+            raise ConfigError(
+                "a measurement was asked for while no test runs; call it from a test or the set-up of its fixtures"
+            )
         return self.current
 
     def close(self) -> None:

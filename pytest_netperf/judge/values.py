@@ -11,7 +11,15 @@ from pytest_netperf.observe.observation import Observation
 from pytest_netperf.traffic.framing import rates_of
 from pytest_netperf.traffic.result import Result
 
-__all__ = ["traffic_values"]
+__all__ = ["TRAFFIC_QUANTITIES", "traffic_values"]
+
+TRAFFIC_QUANTITIES = frozenset(
+    {
+        "throughput", "mtu", "link_speed", "retransmits", "frame_loss_ratio", "jitter", "tester_cpu", "errors",
+        "carrier_changes", "frame_rate", "wire_rate",
+    }
+)  # fmt: skip
+"""What a traffic run can measure: the keys that `traffic_values` may have."""
 
 
 def traffic_values(

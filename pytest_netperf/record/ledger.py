@@ -83,7 +83,7 @@ def _build_sheet(
     deselected = sum(not plan.selected for plan in plans.values())
     absent = sum(row_id not in attempts for row_id in plans)
     verdict = device_verdict(rows)
-    if verdict is DeviceVerdict.ACCEPTED and (not complete or missing or deselected):
+    if verdict is DeviceVerdict.ACCEPTED and (not complete or missing or deselected or run.partial):
         verdict = DeviceVerdict.NOT_PROVEN
     rows.sort(key=lambda row: -WORST_LAST.index(row.verdict))  # stable: the order of the plan within a verdict
     complete = complete and not missing
@@ -92,7 +92,7 @@ def _build_sheet(
     return Sheet(
         run_id=run.run_id,
         verdict=verdict,
-        sentence=_sentence(verdict, rows, complete, missing, deselected, absent),
+        sentence=_sentence(verdict, rows, complete, missing, deselected, absent, run.partial),
         complete=complete,
         simulated=any(row.simulated for row in rows),
         device=DeviceInfo(serial=device.serial, model=device.model, batch=run.batch or device.batch),
@@ -201,7 +201,13 @@ def _never_arrived(plan: Planned, running: frozenset[str]) -> Row:
 
 
 def _sentence(
-    verdict: DeviceVerdict, rows: Sequence[Row], complete: bool, missing: int, deselected: int, absent: int
+    verdict: DeviceVerdict,
+    rows: Sequence[Row],
+    complete: bool,
+    missing: int,
+    deselected: int,
+    absent: int,
+    not_planned: str | None,
 ) -> str:
     required = [row for row in rows if row.required]
     total = _count(len(required), "required row")
@@ -209,6 +215,7 @@ def _sentence(
     unproven = [row for row in required if row.verdict not in (Verdict.PASS, Verdict.FAIL)]
     incomplete = "" if complete else " The run is incomplete."
     partial = f" {_count(deselected, 'row')} {_were(deselected)} deselected." if deselected else ""
+    partial += f" {not_planned}" if not_planned else ""
     tail = incomplete + partial
     if failed:
         first = _what_happened(failed[0], rows)
@@ -223,14 +230,14 @@ def _sentence(
         passed = f"{len(required) - len(unproven)} of {total} passed"
     if missing:
         return f"{passed}; the run ended before {missing} of them {_were(missing)} measured.{partial}"
-    if deselected:
+    if partial:
         return f"{passed}, but this is a partial run:{partial}{incomplete}"
     return f"{passed}." if verdict is DeviceVerdict.ACCEPTED else f"{passed}, but the run did not come to its own end."
 
 
 def _what_happened(row: Row, rows: Sequence[Row]) -> str:
     where, value, limit = _where(row, rows), measured_text(row), row.limit or "a limit"
-    if row.value is None:
+    if row.value is None or (row.margin is not None and row.margin >= 0):  # the test's own check failed
         return f"{where}: {row.reason.rstrip('. ')}"
     verb = "delivered" if row.quantity == "throughput" and row.link else "was"
     return f"{where} {verb} {value}, required {limit}"

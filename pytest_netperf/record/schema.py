@@ -156,6 +156,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """bench file and its SHA-256, limits file and its SHA-256, command line, decision rule, operator ..."""
     operator: str | None = None
     batch: str | None = None
+    partial: str | None = None
+    """Why tests may be missing from the plan itself (--lf leaves out whole files unseen); None when none can be."""
 
 
 class Sheet(msgspec.Struct, frozen=True, kw_only=True):
