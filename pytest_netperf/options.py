@@ -131,6 +131,8 @@ class Options:
             keep=bool(config.getoption("--netperf-keep")),
             allow_inconclusive=bool(config.getoption("--netperf-allow-inconclusive")),
         )
+        if options.keep:
+            wrong += _cannot_keep()
         if wrong:
             raise pytest.UsageError("\n".join(wrong))
         return options
@@ -168,6 +170,14 @@ def _serials(given: Sequence[str] | None, wrong: list[str]) -> tuple[str, ...]:
     if any(not serial.strip() for serial in given or ()):
         wrong.append("--netperf-device: the serial is empty; give one, or leave the option away to test every device")
     return tuple(dict.fromkeys(given or ()))
+
+
+def _cannot_keep() -> list[str]:
+    from pytest_netperf.links.kernel import has_capabilities
+
+    if has_capabilities():
+        return []
+    return ["--netperf-keep: names network namespaces under /run/netns, which needs root; run as root, or leave it out"]
 
 
 def _path(text: _Text) -> Path:
