@@ -143,9 +143,9 @@ def test_the_result_says_who_measured_how_and_keeps_what_both_ends_printed(engin
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 def test_udp_without_loss_delivers_what_was_offered(engine: Engine, new_link: MakeLink, direction: str) -> None:
     link = new_link()
-    load = workload(protocol="udp", bitrate_bps=50e6, length_bytes=1472, direction=direction)
+    load = workload(protocol="udp", bitrate_bps=20e6, length_bytes=1472, direction=direction)
     for flow in good(run(engine, link, load), link, load, at_least=0.0):
-        assert flow.received_bps == pytest.approx(50e6, rel=0.25)
+        assert flow.received_bps == pytest.approx(20e6, rel=0.25)
         assert flow.packets > 1000
         assert flow.frame_loss_ratio < 0.1  # only a stalled machine loses any
         assert flow.jitter_s < 0.1
@@ -153,12 +153,13 @@ def test_udp_without_loss_delivers_what_was_offered(engine: Engine, new_link: Ma
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize(("lossy", "lowest", "highest"), [("a-to-b", 0.06, 0.2), ("b-to-a", 0.0, 0.05)])
+@pytest.mark.parametrize(("lossy", "lowest", "highest"), [("a-to-b", 0.05, 0.25), ("b-to-a", 0.0, 0.05)])
 def test_udp_loss_is_what_the_link_loses_in_that_direction(
     engine: Engine, new_link: MakeLink, lossy: str, lowest: float, highest: float
 ) -> None:
     link = new_link(fault={"loss_ratio": 0.1, "direction": lossy})
-    load = workload(protocol="udp", bitrate_bps=50e6, length_bytes=1472)
+    # slow enough for the kernel's receive buffer to bridge 0.1 s in which a busy machine does not run the server
+    load = workload(protocol="udp", bitrate_bps=10e6, length_bytes=1472)
     for _ in range(8):  # now and then the datagram that opens the stream is among the lost ones
         with contextlib.suppress(EngineFailure):
             (flow,) = good(run(engine, link, load), link, load, at_least=0.0)
