@@ -504,6 +504,21 @@ def test_every_dependency_has_its_reason() -> None:
     assert [name for name in named if name != "pytest-netperf" and not re.search(rf"\b{name}\b", page)] == []
 
 
+def test_lowest_versions_are_tested() -> None:
+    """tox's environment `lowest` pins what pyproject.toml allows, not ruff and mypy."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    floors = dict(requirement.split(">=") for group in groups for requirement in group if ">=" in requirement)
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string((ROOT / "tox.ini").read_text("utf-8"))
+    pins = dict(line.split("==") for line in parser["testenv:lowest"]["deps"].split())
+    assert {name: floor.split(".") for name, floor in floors.items() if name not in ("ruff", "mypy")} == {
+        name: pin.split(".")[: len(floors[name].split("."))] for name, pin in pins.items()
+    }
+    for name, pin in pins.items():
+        assert not pin.removeprefix(floors[name]).strip(".0"), f"{name} is pinned above its floor"
+
+
 def test_readme_opens_with_what_it_is_and_the_two_commands() -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     head = text[: text.index("\n## ")]
