@@ -1,7 +1,7 @@
 """The controller's side: the journal from the first second, the sheets and the summary at the end.
 
-The controller is the only process that writes. Under xdist the workers make the plan; a worker leaves it in a file
-whose folder the controller names, and the controller takes it into the journal and removes it.
+The controller is the only process that writes. Under xdist the workers make the plan; a worker leaves it in a memory
+file of the controller's, which takes it into the journal.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import shutil
-import tempfile
+import signal
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,13 +32,13 @@ NAME = "netperf-recorder"
 KEPT = "netperf_kept"
 """Key of a worker's output: the namespaces that it keeps."""
 
-_PLAN_FOLDER = "netperf_plan_folder"
+_PLAN_FILE = "netperf_plan_file"
 _PHASES = ("setup", "call", "teardown")
 _LETTERS = {"INCONCLUSIVE": ("inconclusive", "I", "yellow"), "INVALID": ("invalid", "V", "purple")}
 
 
 def announce(config: pytest.Config, plans: Iterable[tuple[ItemPlan, bool]]) -> None:
-    """Write down the rows that are expected: into the journal, or from a worker into the controller's folder."""
+    """Write down the rows that are expected: into the journal, or from a worker into the controller's memory file."""
     planned = [row for plan, selected in plans for row in plan.planned(selected)]
     workerinput = getattr(config, "workerinput", None)
     if workerinput is None:
@@ -47,16 +46,23 @@ def announce(config: pytest.Config, plans: Iterable[tuple[ItemPlan, bool]]) -> N
         if recorder is not None:
             recorder.plan(planned)
         return
-    folder = workerinput.get(_PLAN_FOLDER)
-    if folder is None:
+    _end_with_controller()
+    if _PLAN_FILE not in workerinput:
         return
     import msgspec
 
-    path = Path(folder, workerinput["workerid"])
-    partial = path.with_suffix(".partial")
+    path, target = map(Path, workerinput[_PLAN_FILE])
     with contextlib.suppress(OSError):  # another host's worker: the journal then says that it has no plan
-        partial.write_bytes(msgspec.json.encode(planned))
-        partial.rename(path)
+        if path.readlink() == target:
+            path.write_bytes(msgspec.json.encode(planned))
+
+
+def _end_with_controller() -> None:
+    """End this worker when its controller is killed; by itself it would go on with its test for another 5 to 15 s."""
+    from pytest_netperf.links.kernel import die_with_parent
+
+    interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    die_with_parent(signal.SIGINT if interruptible else signal.SIGTERM)  # the former lets fixtures tear down
 
 
 class Recorder:
@@ -72,29 +78,31 @@ class Recorder:
         self._planned: dict[str, list[Planned]] = {}
         self._unwritten: list[Row] = []
         self._broken: str | None = None
-        self._plan_folder: Path | None = None
+        self._plan_files: dict[str, int] = {}  # worker -> descriptor of a memory file, which goes with this process
         self._sheets: list[tuple[Sheet, list[Path]]] = []
         self._written: dict[str, Path] = {}
         self._problems: list[str] = []
         self._kept: list[str] = []
-        self._arrived = False
+        self._begun = False
 
     def plan(self, planned: list[Planned]) -> None:
-        """Open the journal with what the run is expected to deliver. Later plans (of other workers) are the same."""
-        if self._planned or not planned:
-            return
-        for row in planned:
-            self._planned.setdefault(row.test, []).append(row)
-        with self._kept_going():
-            self._open_journal().plan(planned)
+        """What the run is expected to deliver. Later plans (of other workers) are the same."""
+        if not self._planned:
+            for row in planned:
+                self._planned.setdefault(row.test, []).append(row)
 
-    def _open_journal(self) -> Journal:
+    def _begin(self) -> None:
+        """Open the journal with the plan. A run that ends before its first test leaves nothing."""
+        if self._begun:
+            return
         from pytest_netperf.record.journal import Journal
 
-        if self._journal is None:
+        self._begun = True
+        with self._kept_going():
             self._journal = Journal.create(self._options.output, self.run_id)
             self._journal.run(self._run_info())
-        return self._journal
+            if self._planned:
+                self._journal.plan([row for rows in self._planned.values() for row in rows])
 
     @contextlib.contextmanager
     def _kept_going(self) -> Any:
@@ -109,23 +117,24 @@ class Recorder:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """xdist: tell a worker where to leave its plan."""
-        if self._plan_folder is None:
-            self._plan_folder = Path(tempfile.mkdtemp(prefix="pytest-netperf-"))
-        node.workerinput[_PLAN_FOLDER] = str(self._plan_folder)
+        worker = node.workerinput["workerid"]
+        name = f"netperf-plan-{self.run_id}-{worker}"
+        fd = self._plan_files[worker] = os.memfd_create(name)
+        node.workerinput[_PLAN_FILE] = [f"/proc/{os.getpid()}/fd/{fd}", f"/memfd:{name} (deleted)"]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any) -> None:
         """xdist: take over a worker's plan."""
-        if self._plan_folder is None:
+        fd = self._plan_files.pop(node.workerinput["workerid"], None)
+        if fd is None:
             return
-        import msgspec
+        with os.fdopen(fd, "rb") as file:
+            data = file.read()
+        if data:
+            import msgspec
 
-        from pytest_netperf.record.schema import Planned
+            from pytest_netperf.record.schema import Planned
 
-        path = self._plan_folder / node.workerinput["workerid"]
-        with contextlib.suppress(FileNotFoundError):
-            data = path.read_bytes()
-            path.unlink()
             self.plan(msgspec.json.decode(data, type=list[Planned]))
 
     @pytest.hookimpl(optionalhook=True)
@@ -135,6 +144,8 @@ class Recorder:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """A test begins: if the run is killed now, its rows are ABORTED and not merely missing."""
+        if any(row.selected for rows in self._planned.values() for row in rows):
+            self._begin()
         if nodeid in self._planned and self._journal is not None:
             with self._kept_going():
                 self._journal.running(nodeid)
@@ -152,13 +163,14 @@ class Recorder:
             rows = msgspec.json.decode(text, type=list[Row])
         elif report.when not in _PHASES and report.nodeid in self._planned:  # "???": xdist's word for a dead worker
             rows = [_crashed(planned) for planned in self._planned[report.nodeid]]
+        if rows:
+            self._begin()  # which it has, unless the plan of a worker never came
         for row in rows:
-            self._arrived = True
-            if self._broken:
+            if self._journal is None or self._broken:
                 self._unwritten.append(row)
             else:
                 try:
-                    self._open_journal().row(row, report.outcome)  # open already, unless the plan never came
+                    self._journal.row(row, report.outcome)
                 except RecordError as error:
                     self._broken = str(error)
                     self._unwritten.append(row)
@@ -185,11 +197,12 @@ class Recorder:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Close the journal, write the sheets from it, and let the exit code say what they say."""
-        if self._plan_folder is not None:
-            shutil.rmtree(self._plan_folder, ignore_errors=True)
+        for fd in self._plan_files.values():  # of workers that never got as far
+            os.close(fd)
+        self._plan_files.clear()
         if exitstatus == pytest.ExitCode.OK and not self._config.getoption("collectonly"):
             self._miss_devices()
-        if not self._planned and not self._arrived:
+        if not self._begun:
             if self._problems:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
             return
@@ -230,7 +243,7 @@ class Recorder:
         """A device that was asked for and that no test concerns is a mistake, not a success."""
         met = {row.device.serial for rows in self._planned.values() for row in rows}
         for serial in self._options.devices:
-            if serial not in met and not self._arrived:
+            if serial not in met and (self._planned or not self._begun):
                 self._problem(f"--netperf-device {serial}: no test of this run concerns this device; nothing is proven")
 
     def _run_info(self) -> RunInfo:
@@ -269,14 +282,12 @@ class Recorder:
         from pytest_netperf.judge.verdict import Verdict
 
         deselected = {row.id for rows in self._planned.values() for row in rows if not row.selected}
-        bad = {row.verdict for sheet in sheets for row in sheet.rows if row.required and row.id not in deselected} - {
-            Verdict.PASS
-        }
-        if self._options.allow_inconclusive:
-            bad -= {Verdict.INCONCLUSIVE}
-        if bad or self._broken or self._problems or not sheets:
-            return pytest.ExitCode.TESTS_FAILED
-        return pytest.ExitCode.OK
+        allowed = {Verdict.PASS, Verdict.INCONCLUSIVE} if self._options.allow_inconclusive else {Verdict.PASS}
+        for sheet in sheets:
+            asked_for = {row.verdict for row in sheet.rows if row.required and row.id not in deselected}
+            if not asked_for or asked_for - allowed:
+                return pytest.ExitCode.TESTS_FAILED
+        return pytest.ExitCode.TESTS_FAILED if self._broken or self._problems or not sheets else pytest.ExitCode.OK
 
     def _only_inconclusive(self, session: pytest.Session, sheets: list[Sheet]) -> bool:
         """Whether the user allowed what went wrong: every failed test is one whose worst verdict is INCONCLUSIVE."""

@@ -86,7 +86,10 @@ def rows_of(
         for row in _rows_of_quantity(plan, run, trials, quantity):
             rows.append(msgspec.structs.replace(row, id=plan.row_id(quantity, numbered)))
             numbered += 1
-        if not numbered:
+        if not numbered and ending.verdict is not Verdict.PASS:  # that is why
+            row = _empty(plan, quantity, ending.verdict, ending.reason, ending.next_step)
+            rows.append(msgspec.structs.replace(row, id=plan.row_id(quantity)))
+        elif not numbered:
             rows.append(_never_measured(plan, run, trials, quantity))
     if UNSTATED not in plan.quantities:
         rows += _information(plan, run, trials)
@@ -167,8 +170,7 @@ def _trial(
 
 def _home(plan: ItemPlan, trials: list[_Trial], number: int) -> tuple[str, str]:
     """The one quantity of a trial whose row holds the raw output, and the id of that row."""
-    named = [quantity for quantity in plan.quantities if quantity in trials[number].values]
-    quantity = named[0] if named else "throughput"
+    quantity = next((each for each in plan.quantities if each in trials[number].values), "throughput")
     earlier = sum(quantity in trial.values for trial in trials[:number])
     return quantity, plan.row_id(quantity, earlier)
 
@@ -302,13 +304,16 @@ def _failed(plan: ItemPlan, quantity: str, workload: Workload, error: NetperfErr
 
 
 def _information(plan: ItemPlan, run: TestRun, trials: list[_Trial]) -> Iterator[Row]:
-    """Values that no limit names, beside some that are limited: on the sheet, without a say."""
+    """What no limit names, beside something that is limited: on the sheet, without a say.
+
+    Of a traffic run that has a row already, the other quantities are in the evidence of that row.
+    """
     rows = [_judged_record(plan, recorded) for recorded in run.recorded if recorded.quantity not in plan.quantities]
-    if "throughput" not in plan.quantities:
-        rows += [
-            _judged_trial(plan, trial, "throughput", documents_in=_home(plan, trials, number))
-            for number, trial in enumerate(trials)
-        ]
+    rows += [
+        _judged_trial(plan, trial, "throughput", documents_in=_home(plan, trials, number))
+        for number, trial in enumerate(trials)
+        if not any(quantity in trial.values for quantity in plan.quantities)
+    ]
     counts: dict[str, int] = {}
     for row in rows:
         number = counts.get(row.quantity, 0)

@@ -1,0 +1,133 @@
+"""Shared by the tests of the plugin: a project folder in which real pytest processes run, and what they leave."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+INI = """
+[pytest]
+netperf_duration = 1
+netperf_omit = 0
+filterwarnings =
+    error
+    ignore::pytest.PytestWarning
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished pytest process."""
+
+    code: int
+    text: str
+    """stdout and stderr."""
+    output: Path
+    """--netperf-output of this run."""
+
+    @property
+    def sheets(self) -> dict[str, dict[str, Any]]:
+        """Serial -> sheet.json."""
+        return {path.parts[-3]: json.loads(path.read_text()) for path in self.output.glob("*/*/sheet.json")}
+
+    @property
+    def sheet(self) -> dict[str, Any]:
+        (sheet,) = self.sheets.values()
+        return sheet
+
+    @property
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """The rows of all sheets: test name with parameters and quantity, ``test_a[SIM-0001]::power``, -> row."""
+        return {row["id"].split("::", 1)[1]: row for sheet in self.sheets.values() for row in sheet["rows"]}
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """As `rows`, without the device and link: ``test_a::power`` -> "PASS". The ids must stay different."""
+        short = {re.sub(r"\[(SIM-0001[^\]-]*-?)(?:sim-[^\]/]*)?", "[", name): row for name, row in self.rows.items()}
+        assert len(short) == len(self.rows), self.rows.keys()
+        return {name.replace("[]", ""): row["verdict"] for name, row in short.items()}
+
+    @property
+    def journal(self) -> Path:
+        (journal,) = (self.output / "journals").glob("*.jsonl")
+        return journal
+
+    def has(self, *texts: str) -> None:
+        """Each text is in the output, whatever the line breaks."""
+        flat = " ".join(self.text.split())
+        for text in texts:
+            assert " ".join(text.split()) in flat, f"{text!r} is not in:\n{self.text}"
+
+    def is_clean(self) -> None:
+        """Whatever the user did wrong, they see words and not our insides."""
+        assert "INTERNALERROR" not in self.text, self.text
+        assert "Traceback" not in self.text, self.text
+        assert "pytest_netperf/" not in self.text, self.text
+
+
+class Project:
+    """A user's project folder."""
+
+    def __init__(self, pytester: pytest.Pytester) -> None:
+        self.pytester = pytester
+        self.path = pytester.path
+        self._numbers = itertools.count(1)
+        pytester.makefile(".ini", pytest=INI)
+
+    def write(self, files: Mapping[str, str] | None = None, /, **tests: str) -> None:
+        """Write files by their names, and tests by their module names (with ``import pytest`` before them)."""
+        for name, text in (files or {}).items():
+            path = self.path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        for name, text in tests.items():
+            (self.path / f"{name}.py").write_text(f"import pytest\n{text}")
+
+    def run(self, *arguments: str, env: Mapping[str, str] | None = None, wrap: tuple[str, ...] = ()) -> Run:
+        """Run pytest to its end, its results in a folder of this run. The terminal is 200 columns wide."""
+        output = self.path / f"results-{next(self._numbers)}"
+        done = self.process(
+            sys.executable, "-m", "pytest", f"--netperf-output={output}", *arguments, env=env, wrap=wrap
+        )  # fmt: skip
+        return Run(done.returncode, done.stdout, output)
+
+    def process(
+        self, *command: str, env: Mapping[str, str] | None = None, wrap: tuple[str, ...] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        import os
+
+        return subprocess.run(
+            [*wrap, *command],
+            cwd=self.path,
+            env={**os.environ, "COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1", **(env or {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """The console command pytest-netperf."""
+        return self.process(sys.executable, "-m", "pytest_netperf.cli", *arguments)
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> Iterator[Project]:
+    """An empty project folder with short measurements; warnings of Python are errors in it."""
+    return Project(pytester)
+
+
+@pytest.fixture(params=[(), ("-n2",)], ids=["one process", "two workers"])
+def workers(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """Arguments with which everything must be equal."""
+    return request.param
