@@ -37,20 +37,20 @@ _XPASS_STRICT = "[XPASS(strict)]"
 
 
 def begin(item: pytest.Item) -> None:
-    """A new attempt starts with an empty record; a rerun is an attempt of its own.
-
-    Raises MarkError for marks that came too late to be refused at collection.
-    """
+    """A new attempt starts with an empty record; a rerun is an attempt of its own."""
     item.stash[_ATTEMPT] = item.stash.get(_ATTEMPT, 0) + 1
     item.stash[_STARTED] = time.time()
     item.stash[_SUBTESTS] = []
     item.config.stash[SESSION].current = TestRun(nodeid=item.nodeid)
-    if PROBLEM in item.stash:
-        raise MarkError(item.stash[PROBLEM])
 
 
 def links_up(item: pytest.Item) -> None:
-    """Bring the test's link up when the previous test left it down."""
+    """Bring the test's link up when the previous test left it down.
+
+    Raises MarkError for marks that came too late to be refused at collection, and LinkError or KeeperError.
+    """
+    if PROBLEM in item.stash:
+        raise MarkError(item.stash[PROBLEM])
     handle = _handle(item)
     if handle is not None:
         handle.ensure_up()

@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
+# Eight measurements may run at once: links of 100M do not disturb one another, nor those of other test sessions here.
 INI = """
 [pytest]
 netperf_duration = 1
 netperf_omit = 0
+netperf_slots = 8
 filterwarnings =
     error
     ignore::pytest.PytestWarning
