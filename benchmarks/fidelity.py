@@ -1,6 +1,6 @@
 """Does a simulated link deliver what the wire it stands for would? Measured goodput / ceiling, by speed and MTU.
 
-    python benchmarks/fidelity.py [--smoke]
+python benchmarks/fidelity.py [--smoke]
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pytest_netperf.traffic.framing import ceiling_bps
 from pytest_netperf.traffic.iperf3 import Iperf3Engine
 from pytest_netperf.traffic.result import Workload
 
-LINKS = [(100e6, 1500), (100e6, 9000), (1e9, 1500), (1e9, 9000), (2.5e9, 1500), (2.5e9, 9000), (10e9, 9000), (10e9, 1500)]
+LINKS = [(speed, mtu) for speed in (100e6, 1e9, 2.5e9, 10e9) for mtu in (1500, 9000)]
 SMALL = [(1e9, 1500, {"mss_bytes": 472}), (1e9, 1500, {"ip_version": 6}), (1e9, 1500, {"streams": 4})]
 
 

@@ -1,8 +1,9 @@
 """A simulated link up, proved and down again: this package against `ip` calls, `ip -batch` and raw netlink.
 
 All four make the same: two namespaces, a veth pair of MTU 1500 with IPv4 and IPv6 addresses, a TBF on each end, a proof
-(a packet of full MTU with DF each way, IPv4 and IPv6), and remove it. All give the two ends different interface indices:
-with equal ones the kernel treats the carrier as not urgent, and link-up takes a second. Rounds are interleaved; medians and ratios.
+(a packet of full MTU with DF each way, IPv4 and IPv6), and remove it. `ip` calls are one for each step, as a person
+writes a script; `ip -batch` is as few processes as iproute2 allows. All give the two ends different interface indices:
+with equal ones the kernel treats the carrier as not urgent, and link-up takes a second. Rounds are interleaved.
 
     python benchmarks/links.py [--smoke]        (root, iproute2)
 """
@@ -67,47 +68,52 @@ def prove(namespaces: dict[str, str | int]) -> None:
             receiver.close()
 
 
-def ip_commands() -> tuple[list[str], list[str]]:
-    up = [f"netns add {name}" for name in NAMES.values()]
-    up += [
-        f"link add npv-a index 10 netns {NAMES['a']} mtu {MTU} type veth "
-        f"peer name npv-b index 11 netns {NAMES['b']} mtu {MTU}",
+def inside(end: str) -> list[str]:
+    """What is set inside of one namespace."""
+    return [
+        "link set lo up",
+        f"link set npv-{end} mtu {MTU}",
+        f"addr add {ADDRESSES[end][0]}/30 dev npv-{end}",
+        f"addr add {ADDRESSES[end][1]}/64 dev npv-{end} nodad",
+        f"link set npv-{end} up",
     ]
-    for end, name in NAMES.items():
-        up += [f"-n {name} link set lo up"]
-        up += [f"-n {name} addr add {ADDRESSES[end][0]}/30 dev npv-{end}"]
-        up += [f"-n {name} addr add {ADDRESSES[end][1]}/64 dev npv-{end} nodad"]
-        up += [f"-n {name} link set npv-{end} up"]
-    return up, [f"netns del {name}" for name in NAMES.values()]
 
 
-def tbf(end: str) -> list[str]:
-    words = f"qdisc add dev npv-{end} root tbf rate {RATE_BYTES * 8}bit burst {BURST} limit {LIMIT}"
-    return ["tc", "-n", NAMES[end], *words.split()]
+def tbf(end: str) -> str:
+    return f"qdisc add dev npv-{end} root tbf rate {RATE_BYTES * 8}bit burst {BURST} limit {LIMIT}"
+
+
+def run(*command: str, text: str | None = None) -> None:
+    subprocess.run(command, input=text, text=True, check=True)
 
 
 def by_ip_calls() -> None:
-    up, down = ip_commands()
-    for command in up:
-        subprocess.run(["ip", *command.split()], check=True)
-    for end in NAMES:
-        subprocess.run(tbf(end), check=True)
+    for name in NAMES.values():
+        run("ip", "netns", "add", name)
+    run("ip", "link", "add", "npv-a", "index", "1010", "type", "veth", "peer", "name", "npv-b", "index", "1011")
+    for end, name in NAMES.items():
+        run("ip", "link", "set", f"npv-{end}", "netns", name)
+    for end, name in NAMES.items():
+        for step in inside(end):
+            run("ip", "-n", name, *step.split())
+    for end, name in NAMES.items():
+        run("tc", "-n", name, *tbf(end).split())
     prove({end: f"/run/netns/{name}" for end, name in NAMES.items()})
-    for command in down:
-        subprocess.run(["ip", *command.split()], check=True)
+    for name in NAMES.values():
+        run("ip", "netns", "del", name)
 
 
 def by_ip_batch() -> None:
-    """As few processes as iproute2 allows: one for what is outside, one of ip and one of tc for each namespace."""
-    up, down = ip_commands()
-    outside = [command for command in up if not command.startswith("-n")]
-    subprocess.run(["ip", "-batch", "-"], input="\n".join(outside), text=True, check=True)
+    outside = [f"netns add {name}" for name in NAMES.values()]
+    outside += [
+        f"link add npv-a index 1010 netns {NAMES['a']} type veth peer name npv-b index 1011 netns {NAMES['b']}",
+    ]
+    run("ip", "-batch", "-", text="\n".join(outside))
     for end, name in NAMES.items():
-        inside = [command.split(" ", 2)[2] for command in up if command.startswith(f"-n {name} ")]
-        subprocess.run(["ip", "-n", name, "-batch", "-"], input="\n".join(inside), text=True, check=True)
-        subprocess.run(["tc", "-n", name, "-batch", "-"], input=" ".join(tbf(end)[3:]), text=True, check=True)
+        run("ip", "-n", name, "-batch", "-", text="\n".join(inside(end)))
+        run("tc", "-n", name, "-batch", "-", text=tbf(end))
     prove({end: f"/run/netns/{name}" for end, name in NAMES.items()})
-    subprocess.run(["ip", "-batch", "-"], input="\n".join(down), text=True, check=True)
+    run("ip", "-batch", "-", text="\n".join(f"netns del {name}" for name in NAMES.values()))
 
 
 # ---- raw netlink: the least that the kernel asks for -----------------------------------------------------------------
@@ -196,7 +202,12 @@ def main() -> None:
         bring_up(owner, f"bench-{number}", name="bench", speed_bps=1e9, mtu=MTU).close()
 
     ours()  # pyroute2 is loaded once
-    variants = {"raw netlink": by_raw_netlink, "pytest-netperf": ours, "ip -batch": by_ip_batch, "ip calls": by_ip_calls}
+    variants = {
+        "raw netlink": by_raw_netlink,
+        "pytest-netperf": ours,
+        "ip -batch": by_ip_batch,
+        "ip calls": by_ip_calls,
+    }
     times: dict[str, list[float]] = {name: [] for name in variants}
     for _ in range(rounds):
         for name, variant in variants.items():

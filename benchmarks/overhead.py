@@ -1,6 +1,6 @@
 """What the product costs: the rate it reports against bare iperf3, and the time a test takes beyond its traffic.
 
-    python benchmarks/overhead.py [--smoke]
+python benchmarks/overhead.py [--smoke]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The plugin's share of pytest's start-up in a project that does not use it, with and without it, interleaved.
 
-    python benchmarks/startup.py [--smoke]
+python benchmarks/startup.py [--smoke]
 """
 
 from __future__ import annotations

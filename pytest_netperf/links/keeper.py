@@ -29,7 +29,7 @@ from pytest_netperf.errors import LinkError, NetperfError
 from pytest_netperf.links import kernel
 from pytest_netperf.links.channel import Channel
 from pytest_netperf.links.leftovers import name_namespace, remove_namespace
-from pytest_netperf.links.simulated import SimulatedPair
+from pytest_netperf.links.simulated import SimulatedPair, has_spare_namespaces, prepare_namespaces
 
 __all__ = ["main"]
 
@@ -80,6 +80,9 @@ def _guard(keeper: int, owner: int) -> NoReturn:
     os._exit(code if code >= 0 else 128 - code)
 
 
+_IDLE_SECONDS = 0.02
+
+
 class _Child(NamedTuple):
     link: str
     status: int
@@ -118,10 +121,13 @@ class Keeper:
             signal.signal(ignored, signal.SIG_IGN)
         self._selector.register(reader, selectors.EVENT_READ, "child ended")
         self._channel.send({"request": 0, "ok": {"pid": _outer_pid(), "user_namespace": not _real_root()}})
-        import pyroute2  # noqa: F401 - 0.15 s that the owner need not wait for
+        prepare_namespaces()  # loads pyroute2 too, 0.15 s that the owner need not wait for
 
         while True:
-            for key, _ in self._selector.select():
+            ready = self._selector.select(None if has_spare_namespaces() else _IDLE_SECONDS)
+            if not ready:
+                prepare_namespaces()  # while nobody waits for us
+            for key, _ in ready:
                 if key.data == "owner gone":
                     os._exit(0)
                 if key.data == "child ended":

@@ -15,53 +15,86 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from pytest_netperf.links.kernel import CLONE_NEWNET, sysfs_of_this_thread, unshare
+from pytest_netperf.errors import KeeperError
+from pytest_netperf.links.kernel import CLONE_NEWNET, sysfs_of_this_thread, unshare, user_namespace_advice
 
 __all__ = ["Namespace"]
 
 T = TypeVar("T")
 
+_TCP_LISTEN = 10
+_ATF_COM = 0x2  # linux/if_arp.h: the entry is complete
+
+
+class _Held(NamedTuple):
+    fd: int
+    inode: int
+    ipr: Any
+
 
 class Namespace:
-    """One anonymous network namespace and the thread that lives in it."""
+    """One anonymous network namespace and the thread that lives in it. Raises KeeperError where the kernel refuses."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
-        started: Future[None] = Future()
-        self._thread = threading.Thread(target=self._live, args=(started,), name=f"netns-{name}", daemon=True)
+        self._started: Future[_Held] = Future()
+        self._thread = threading.Thread(target=self._live, name=f"netns-{name}", daemon=True)
         self._thread.start()
-        started.result()
 
-    def _live(self, started: Future[None]) -> None:
+    def _live(self) -> None:
         from pyroute2 import IPRoute
 
-        try:
-            unshare(CLONE_NEWNET)
-            self.fd = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-            self.inode = os.fstat(self.fd).st_ino
-            self.ipr = IPRoute(ext_ack=True)
-            self.ipr.link("set", index=1, state="up")
-        except BaseException as error:  # noqa: BLE001 - the thread has nobody else to tell
-            started.set_exception(error)
-            return
-        started.set_result(None)
-        while (call := self._calls.get()) is not None:
-            function, answer = call
+        with contextlib.ExitStack() as stack:
             try:
-                answer.set_result(function())
-            except BaseException as error:  # noqa: BLE001 - raised again in the caller by answer.result()
-                answer.set_exception(error)
-        self.ipr.close()
-        os.close(self.fd)
+                _enter()
+                fd = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+                stack.callback(os.close, fd)
+                ipr = stack.enter_context(IPRoute(ext_ack=True))
+                ipr.link("set", index=1, state="up")
+            except BaseException as error:  # noqa: BLE001 - the thread has nobody else to tell
+                self._started.set_exception(error)
+                return
+            self._started.set_result(_Held(fd, os.fstat(fd).st_ino, ipr))
+            while (call := self._calls.get()) is not None:
+                function, answer = call
+                try:
+                    answer.set_result(function())
+                except BaseException as error:  # noqa: BLE001 - raised again in the caller by answer.result()
+                    answer.set_exception(error)
+                del call, function, answer  # the next call may be hours away
+
+    def wait_started(self) -> None:
+        """Wait until the namespace is there (two of them start faster side by side). Raises what kept it from it."""
+        self._started.result()
+
+    @property
+    def fd(self) -> int:
+        """The descriptor that holds the namespace; this, `inode` and `ipr` wait until it is there."""
+        return self._started.result().fd
+
+    @property
+    def inode(self) -> int:
+        """Inode number of the namespace, as in /proc/PID/ns/net."""
+        return self._started.result().inode
+
+    @property
+    def ipr(self) -> Any:
+        """pyroute2's IPRoute of the namespace, for use in its thread."""
+        return self._started.result().ipr
 
     def call(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Run ``function`` in the namespace's thread and give back what it returns or raises."""
+        return self.submit(function, *args, **kwargs).result()
+
+    def submit(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
+        """As `call`, without waiting: two namespaces work side by side."""
+        self.wait_started()
         answer: Future[T] = Future()
         self._calls.put((lambda: function(*args, **kwargs), answer))
-        return answer.result()
+        return answer
 
     def socket(self, family: int, kind: int, protocol: int = 0) -> socket.socket:
         """A socket that lives in this namespace, usable from any thread."""
@@ -75,17 +108,46 @@ class Namespace:
         """Process what ``interface`` receives on one CPU (RPS), so that nothing is reordered. False: not possible."""
         return self.call(_steer, interface, cpu)
 
+    @staticmethod
+    def neighbours_here() -> dict[str, str]:
+        """IPv4 address -> MAC address of every neighbour that answered, seen from the thread that asks."""
+        lines = Path("/proc/thread-self/net/arp").read_text().splitlines()[1:]
+        fields = [line.split() for line in lines]
+        return {field[0]: field[3] for field in fields if int(field[2], 16) & _ATF_COM}
+
     def udp_buffer_errors(self) -> int:
         """Datagrams dropped here so far because a receive buffer was full."""
         return self.call(_udp_buffer_errors)
 
     def close(self) -> None:
-        """End the thread; the namespace goes when its last process and descriptor have gone."""
+        """Tell the thread to end; the namespace goes when its last process and descriptor have gone."""
         self._calls.put(None)
-        self._thread.join()
+
+
+def _enter() -> None:
+    try:
+        unshare(CLONE_NEWNET)
+    except OSError as error:
+        raise KeeperError(user_namespace_advice(error.errno)) from None
 
 
 def _listening_ports() -> set[int]:
+    """By sock_diag, which looks at listeners only: /proc/net/tcp walks the whole hash of connections, 9 ms on a machine
+    with 24 GB. The kernel's module for it may be missing."""
+    from pyroute2 import DiagSocket
+
+    try:
+        with DiagSocket() as diag:
+            return {
+                found["idiag_sport"]
+                for family in (socket.AF_INET, socket.AF_INET6)
+                for found in diag.get_sock_stats(family=family, states=1 << _TCP_LISTEN)
+            }
+    except Exception:  # noqa: BLE001 - whatever kept it from answering, the table in /proc answers too
+        return _listening_ports_in_proc()
+
+
+def _listening_ports_in_proc() -> set[int]:
     ports = set()
     for table in ("/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"):
         try:
