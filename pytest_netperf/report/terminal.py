@@ -40,7 +40,6 @@ _MARKUP: dict[Verdict | DeviceVerdict, dict[str, bool]] = {
 }
 _LONGEST_NAME = 32
 _NUMBERS = (6, 9)  # columns of `_cells`: value and ceiling
-_CEILING = (8, 9)
 _CONDITIONS = 11
 
 
@@ -49,7 +48,7 @@ def device_lines(
 ) -> list[Line]:
     """The lines of one device: its verdict and sheet, then its rows with their reasons where they are not PASS.
 
-    ``verbosity`` below 0 leaves out the rows that passed, above 0 adds evidence and doubts. ``width`` is that of the
+    ``verbosity`` below -1 (-qq) leaves out the rows that passed, above 0 adds evidence and doubts. ``width`` is that of the
     terminal in columns; reasons are wrapped to it (0: not at all). Without ``color`` every markup is empty.
     """
     required = [row for row in sheet.rows if row.required]
@@ -59,7 +58,7 @@ def device_lines(
     lines: list[Line] = [("   ".join([*head, *([str(path)] if path else [])]), _MARKUP[sheet.verdict])]
     if sheet.verdict is not DeviceVerdict.ACCEPTED:
         lines += [(text, {}) for text in _wrapped(printable(sheet.sentence), width, "  ")]
-    shown = [row for row in sheet.rows if verbosity >= 0 or row.verdict is not Verdict.PASS]
+    shown = [row for row in sheet.rows if verbosity >= -1 or row.verdict is not Verdict.PASS]
     for row, text in zip(shown, _table([_cells(row) for row in shown], width), strict=True):
         lines.append((f"  {text}", _MARKUP.get(row.verdict, {"yellow": True})))
         if row.verdict is not Verdict.PASS:
@@ -95,7 +94,7 @@ def _table(rows: Sequence[Sequence[str]], width: int) -> list[str]:
     """The rows as lines with aligned columns.
 
     A column that is empty everywhere is left out, further conditions also where they tell no rows apart. Where the
-    lines are too long for the terminal, further conditions and then the ceiling go: the sheet has them.
+    lines are too long for the terminal, further conditions go: the sheet has them.
     """
     columns: dict[int, list[str]] = {}
     for index, column in enumerate(zip(*rows, strict=True)):
@@ -103,9 +102,8 @@ def _table(rows: Sequence[Sequence[str]], width: int) -> list[str]:
             cells = _by_point(column) if index in _NUMBERS else list(column)
             widest = max(map(_width, cells))
             columns[index] = [cell + " " * (widest - _width(cell)) for cell in cells]
-    for dropped in ((_CONDITIONS,), _CEILING):
-        if width and sum(_width(cells[0]) + 2 for cells in columns.values()) > width:
-            columns = {index: cells for index, cells in columns.items() if index not in dropped}
+    if width and sum(_width(cells[0]) + 2 for cells in columns.values()) > width:
+        columns.pop(_CONDITIONS, None)
     return ["  ".join(cells).rstrip() for cells in zip(*columns.values(), strict=True)]
 
 
