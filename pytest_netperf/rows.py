@@ -290,7 +290,7 @@ def _never_measured(plan: ItemPlan, run: TestRun, trials: list[_Trial], quantity
         plan,
         quantity,
         Verdict.INCONCLUSIVE,
-        "the test ended without measuring anything" if quantity == UNSTATED else f"{quantity} was never measured",
+        "The test ended without measuring anything." if quantity == UNSTATED else f"{quantity} was never measured.",
         f"Measure it in the test (iperf3.tcp(), iperf3.udp() or netperf_record()), {way_out}",
     )
     return msgspec.structs.replace(row, id=plan.row_id(quantity))

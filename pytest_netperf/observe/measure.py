@@ -8,15 +8,16 @@ from pytest_netperf.links.link import Link
 from pytest_netperf.links.slot import measurement_slot
 from pytest_netperf.observe.host import busy_and_steal, cpu_times
 from pytest_netperf.observe.observation import Observation
+from pytest_netperf.quantities import format_value
 from pytest_netperf.traffic.engine import Engine
 from pytest_netperf.traffic.framing import packet_bytes
-from pytest_netperf.traffic.result import Result, Workload
+from pytest_netperf.traffic.result import Flow, Result, Workload
 
 __all__ = ["Measurement", "measure"]
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """What one traffic call brought home."""
+    """What one traffic call brought home. None means that the run does not say; it never means zero."""
 
     result: Result
     observation: Observation
@@ -24,6 +25,30 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds spent waiting for the measurement slot."""
     shaped_bps: dict[str, float | None]
     """Rate in bit/s that each end of a simulated link was shaped to; None where unshaped."""
+
+    @property
+    def flows(self) -> tuple[Flow, ...]:
+        """Each direction by itself, forward first."""
+        return self.result.flows
+
+    @property
+    def throughput_bps(self) -> float | None:
+        """See `traffic.result.Result`; so are the two others."""
+        return self.result.throughput_bps
+
+    @property
+    def retransmits(self) -> int | None:  # noqa: D102
+        return self.result.retransmits
+
+    @property
+    def frame_loss_ratio(self) -> float | None:  # noqa: D102
+        return self.result.frame_loss_ratio
+
+    def __repr__(self) -> str:
+        rate = self.throughput_bps
+        shown = "no received rate" if rate is None else format_value(rate, "bit/s")
+        workload = self.result.workload
+        return f"<Measurement {workload.protocol} {workload.direction} {shown}>"
 
 
 def measure(engine: Engine, link: Link, workload: Workload, *, slots: int) -> Measurement:

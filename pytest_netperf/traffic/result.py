@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Literal, TypeVar
 
 import msgspec
 
 __all__ = ["Direction", "Flow", "Interval", "Reading", "Result", "Workload"]
+
+T = TypeVar("T", int, float)
 
 Direction = Literal["forward", "reverse", "bidirectional"]
 
@@ -109,3 +112,34 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     congestion: str | None = None
     elapsed_s: float = 0.0
     notes: tuple[str, ...] = ()
+
+    @property
+    def throughput_bps(self) -> float | None:
+        """Payload per second at the receiver, in bit/s; of a bidirectional run, that of the slower direction."""
+        rates = _known(flow.received_bps for flow in self.flows)
+        return min(rates) if rates else None
+
+    @property
+    def retransmits(self) -> int | None:
+        """TCP segments sent more than once, of all directions together."""
+        counts = _known(flow.retransmits for flow in self.flows)
+        return sum(counts) if counts else None
+
+    @property
+    def frame_loss_ratio(self) -> float | None:
+        """Share 0..1 of the datagrams that did not arrive; of a bidirectional run, that of the worse direction."""
+        ratios = _known(flow.frame_loss_ratio for flow in self.flows)
+        return max(ratios) if ratios else None
+
+    @property
+    def jitter_s(self) -> float | None:
+        """Mean variation of the transit time (RFC 3550) in seconds; of a bidirectional run, the worse one."""
+        jitters = _known(flow.jitter_s for flow in self.flows)
+        return max(jitters) if jitters else None
+
+
+def _known(values: Iterable[T | None]) -> list[T]:
+    """All values, or none at all when one of them is not known: a direction that is silent may be the worse one."""
+    everything = list(values)
+    known = [value for value in everything if value is not None]
+    return known if len(known) == len(everything) else []
