@@ -5,8 +5,6 @@ A bidirectional run has one value per quantity too: that of the worse direction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from pytest_netperf.observe.observation import Observation
 from pytest_netperf.traffic.framing import rates_of
 from pytest_netperf.traffic.result import Result
@@ -26,19 +24,18 @@ def traffic_values(
     result: Result, observation: Observation | None, *, mtu_bytes: int, speed_bps: float | None
 ) -> dict[str, float | None]:
     """Quantity name -> value in the quantity's unit; None where the run does not say. Absent: not measured at all."""
-    flows = result.flows
     workload = result.workload
     values: dict[str, float | None] = {
-        "throughput": _least(flow.received_bps for flow in flows),
+        "throughput": result.throughput_bps,
         "mtu": float(mtu_bytes),
     }
     if speed_bps is not None:
         values["link_speed"] = speed_bps
     if workload.protocol == "tcp":
-        values["retransmits"] = _sum(flow.retransmits for flow in flows)
+        values["retransmits"] = None if result.retransmits is None else float(result.retransmits)
     else:
-        values["frame_loss_ratio"] = _most(flow.frame_loss_ratio for flow in flows)
-        values["jitter"] = _most(flow.jitter_s for flow in flows)
+        values["frame_loss_ratio"] = result.frame_loss_ratio
+        values["jitter"] = result.jitter_s
     if observation is not None:
         if observation.cpu_busy:
             values["tester_cpu"] = max(observation.cpu_busy)
@@ -51,18 +48,3 @@ def traffic_values(
     if throughput is not None:
         values |= rates_of(throughput, workload, mtu_bytes)
     return values
-
-
-def _least(values: Iterable[float | None]) -> float | None:
-    known = list(values)
-    return None if not known or None in known else min(value for value in known if value is not None)
-
-
-def _most(values: Iterable[float | None]) -> float | None:
-    known = list(values)
-    return None if not known or None in known else max(value for value in known if value is not None)
-
-
-def _sum(values: Iterable[int | None]) -> float | None:
-    known = list(values)
-    return None if not known or None in known else float(sum(value for value in known if value is not None))

@@ -15,6 +15,7 @@ Each request carries a number, and its answer the same one (see `links.channel` 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import select
 import selectors
@@ -34,6 +35,7 @@ from pytest_netperf.links.simulated import SimulatedPair, has_spare_namespaces, 
 __all__ = ["main"]
 
 _LAST_CHANCE_SECONDS = 0.5
+_IDLE_SECONDS = 0.02
 
 
 def main() -> None:
@@ -80,11 +82,10 @@ def _guard(keeper: int, owner: int) -> NoReturn:
     os._exit(code if code >= 0 else 128 - code)
 
 
-_IDLE_SECONDS = 0.02
-
-
 class _Child(NamedTuple):
     link: str
+    born: int
+    """Number that no other child has; the kernel may give its process id again."""
     status: int
     """Descriptor that takes its exit code."""
 
@@ -100,6 +101,7 @@ class Keeper:
         self._links: dict[str, SimulatedPair] = {}
         self._claims: dict[str, socket.socket] = {}
         self._children: dict[int, _Child] = {}
+        self._births = itertools.count()
         self._kept: set[str] = set()
         self._operations: dict[str, Callable[..., Any]] = {
             "up": self._up,
@@ -109,6 +111,7 @@ class Keeper:
             "listening": self._listening,
             "spawn": self._spawn,
             "signal": self._signal,
+            "end": self._end,
             "socket": self._socket,
         }
 
@@ -207,8 +210,7 @@ class Keeper:
         pair = self._link(link)
         for pid, child in self._children.items():
             if child.link == link:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(pid, signal.SIGKILL)
+                self._end(pid, child.born)
         if link in self._kept:
             return  # it stays as it is, and so does the claim on its index, which is in the names
         del self._links[link]
@@ -234,7 +236,7 @@ class Keeper:
         cwd: str,
         fds: list[int],
         **_: Any,
-    ) -> int:
+    ) -> tuple[int, int]:
         stdin, stdout, stderr, status = fds
         actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((stdin, stdout, stderr))]
         namespace = self._link(link).ends[end]
@@ -251,20 +253,30 @@ class Keeper:
             )
         except OSError as error:
             raise LinkError(f"cannot run {argv[0]!r} in the namespace of end {end}: {error.strerror}") from None
-        self._children[pid] = _Child(link, status)
-        return pid
+        self._children[pid] = _Child(link, next(self._births), status)
+        return pid, self._children[pid].born
 
-    def _signal(self, pid: int, number: int, **_: Any) -> bool:
-        if pid not in self._children:
+    def _signal(self, pid: int, born: int, number: int, **_: Any) -> bool:
+        child = self._children.get(pid)
+        if child is None or child.born != born:
             return False
-        try:
-            os.killpg(pid, number)
-        except ProcessLookupError:
-            return False
+        os.killpg(pid, number)
         return True
 
+    def _end(self, pid: int, born: int, **_: Any) -> None:
+        """Kill a process and what is left of its group; as long as something is, its id is not given again."""
+        child = self._children.get(pid)
+        if child is None or child.born == born:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+
     def _socket(self, link: str, end: str, family: int, kind: int, send_fds: list[int], **_: Any) -> None:
-        send_fds.append(self._link(link).ends[end].socket(family, kind).detach())
+        try:
+            send_fds.append(self._link(link).ends[end].socket(family, kind).detach())
+        except OSError as error:
+            raise LinkError(
+                f"cannot make a socket of family {family} and kind {kind} at end {end}: {error.strerror}"
+            ) from None
 
 
 def _outer_pid() -> int:

@@ -28,9 +28,11 @@ _LAST_WORDS_SECONDS = 0.2
 class Process:
     """A process in an endpoint's namespace, leader of its own process group. A context manager, which ends it."""
 
-    def __init__(self, owner: Owner, argv: Sequence[str], pid: int, stdout: int, stderr: int, status: int) -> None:
+    def __init__(
+        self, owner: Owner, argv: Sequence[str], born: Sequence[int], stdout: int, stderr: int, status: int
+    ) -> None:
         self.argv = tuple(argv)
-        self.pid = pid
+        self.pid, self._born = born
         """Process id inside the keeper's PID namespace."""
         self._owner = owner
         self._status = status
@@ -43,6 +45,7 @@ class Process:
         self.returncode: int | None = None
         self._ended = math.inf
         self._lost = False
+        self._over = False
 
     def __enter__(self) -> Process:
         return self
@@ -92,17 +95,25 @@ class Process:
         return self._stderr.decode("utf-8", "replace")
 
     def send_signal(self, number: int) -> bool:
-        """Signal the whole process group. Returns False when it has ended already."""
-        return bool(self._owner.call("signal", pid=self.pid, number=int(number)))
+        """Signal the whole process group. Returns False when the process has ended already."""
+        return bool(self._owner.call("signal", pid=self.pid, born=self._born, number=int(number)))
 
     def end(self, grace: float = 1.0) -> None:
         """End the process group: SIGINT, a short grace to let it say its last words, then SIGKILL. Safe to repeat."""
+        if self._over:
+            return
         with contextlib.suppress(KeeperError):  # then it has ended already
             if self.returncode is None:
                 self.send_signal(signal.SIGINT)
-                if not self.wait(grace):
-                    self.send_signal(signal.SIGKILL)
-                    self.wait(5.0)
+                self.wait(grace)
+            self._owner.call("end", pid=self.pid, born=self._born)
+            if self.returncode is None:
+                self.wait(5.0)
+        self.release()
+
+    def release(self) -> None:
+        """Close the pipes; what still runs goes on, until the link is taken down."""
+        self._over = True
         for key in list(self._selector.get_map().values()):
             self._selector.unregister(key.fd)
             os.close(key.fd)
@@ -152,7 +163,7 @@ class Endpoint:
         status_read, status_write = os.pipe2(os.O_CLOEXEC)
         null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            pid = self._owner.call(
+            born = self._owner.call(
                 "spawn",
                 (null if stdin is None else stdin, out_write, err_write, status_write),
                 link=self._link_key,
@@ -169,7 +180,7 @@ class Endpoint:
         finally:
             for fd in (out_write, err_write, status_write, null):
                 os.close(fd)
-        return Process(self._owner, argv, pid, out_read, err_read, status_read)
+        return Process(self._owner, argv, born, out_read, err_read, status_read)
 
     def run(
         self, argv: Sequence[str], *, timeout: float = 60.0, check: bool = False, env: Mapping[str, str] | None = None
@@ -183,10 +194,12 @@ class Endpoint:
         process = self.popen(argv, env=env)
         try:
             if not process.wait(timeout):
-                process.send_signal(signal.SIGKILL)
+                process.end(grace=0.0)
                 raise subprocess.TimeoutExpired(argv, timeout, process.stdout, process.stderr)
-        finally:
+        except BaseException:
             process.end(grace=0.0)
+            raise
+        process.release()
         code = process.returncode
         completed = subprocess.CompletedProcess(
             argv, -signal.SIGKILL if code is None else code, process.stdout, process.stderr

@@ -48,8 +48,8 @@ def device_lines(
 ) -> list[Line]:
     """The lines of one device: its verdict and sheet, then its rows with their reasons where they are not PASS.
 
-    ``verbosity`` below -1 (-qq) leaves out the rows that passed, above 0 adds evidence and doubts. ``width`` is that of the
-    terminal in columns; reasons are wrapped to it (0: not at all). Without ``color`` every markup is empty.
+    ``verbosity`` below -1 (-qq) leaves out the rows that passed, above 0 adds evidence and doubts. ``width`` is that
+    of the terminal in columns; reasons are wrapped to it (0: not at all). Without ``color`` every markup is empty.
     """
     required = [row for row in sheet.rows if row.required]
     passed = sum(row.verdict is Verdict.PASS for row in required)
