@@ -1,0 +1,157 @@
+"""The console command, on what real runs leave behind; and a disk that takes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import jsonschema
+import pytest
+from test_five_lines import SCHEMA
+
+import pytest_netperf
+
+pytest_plugins = ["pytester"]
+
+TESTS = """
+@pytest.mark.netperf_limit(power="<= 15 W")
+@pytest.mark.parametrize("watts", [13, 14])
+def test_power(netperf_record, watts):
+    netperf_record("power", watts, "W")
+
+@pytest.mark.netperf_link(speed="100M")
+@pytest.mark.netperf_limit(throughput=">= 50 Mbps")
+def test_rate(iperf3):
+    iperf3.tcp()
+"""
+
+
+def test_the_sheet_of_a_journal_is_that_of_the_run(project, workers):
+    project.write(test_all=TESTS)
+    run = project.run(*workers)
+    assert run.code == 0, run.text
+    done = project.command("sheet", str(run.journal), "--output", "again")
+    assert done.returncode == 0, done.stdout
+    assert "SIM-0001   ACCEPTED   3 of 3 rows passed" in done.stdout
+    (again,) = (project.path / "again").glob("SIM-0001/*/sheet.json")
+    assert json.loads(again.read_text()) == run.sheet
+    jsonschema.validate(run.sheet, json.loads(SCHEMA.read_text()))
+    # Made again where it stands, beside the first one and not over it.
+    done = project.command("sheet", str(run.journal))
+    assert done.returncode == 0
+    folders = sorted(path.name for path in (run.output / "SIM-0001").iterdir())
+    assert folders == [run.journal.stem, f"{run.journal.stem}-2"]
+
+
+@pytest.mark.parametrize(
+    ("line", "verdicts"),
+    [
+        ("finished", ["PASS", "PASS"]),
+        ("second row", ["ABORTED", "PASS"]),
+        ("second start", ["NOT RUN", "PASS"]),
+        ("first row", ["ABORTED", "NOT RUN"]),
+    ],
+)
+def test_a_truncated_journal_is_never_an_acceptance(project, line, verdicts):
+    project.write(test_all=TESTS.split("@pytest.mark.netperf_link")[0])
+    run = project.run()
+    lines = run.journal.read_bytes().splitlines(keepends=True)
+    number = ["run", "plan", "first start", "first row", "second start", "second row", "finished"].index(line)
+    cut = project.path / "cut.jsonl"
+    cut.write_bytes(b"".join(lines[:number]) + lines[number][: len(lines[number]) // 2])
+    done = project.command("sheet", str(cut), "--output", "again")
+    assert done.returncode == 1, done.stdout
+    assert "Traceback" not in done.stdout
+    assert "note: The last line" in done.stdout
+    (again,) = (project.path / "again").glob("SIM-0001/*/sheet.json")
+    sheet = json.loads(again.read_text())
+    assert (sheet["verdict"], sheet["complete"]) == ("NOT PROVEN", False)
+    assert sorted(row["verdict"] for row in sheet["rows"]) == sorted(verdicts)
+    assert {row["id"] for row in sheet["rows"]} == {row["id"] for row in run.sheet["rows"]}  # expected is expected
+
+
+def test_a_journal_cut_before_its_plan_says_that_nobody_knows_what_was_expected(project):
+    project.write(test_all=TESTS.split("@pytest.mark.netperf_link")[0])
+    run = project.run()
+    cut = project.path / "cut.jsonl"
+    cut.write_bytes(run.journal.read_bytes().splitlines(keepends=True)[0])
+    done = project.command("sheet", str(cut), "--output", "again")
+    assert done.returncode == 1
+    assert "The list of expected rows is not in the journal" in done.stdout
+    assert "there is nothing to write" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        ([], 2, "usage: pytest-netperf"),
+        (["shet", "x"], 2, "invalid choice: 'shet'"),
+        (["sheet"], 2, "the following arguments are required: JOURNAL"),
+        (["sheet", "none.jsonl"], 2, "none.jsonl: there is no such journal"),
+        (["sheet", "."], 2, ".: cannot read this journal: Is a directory"),
+        (["sheet", "empty"], 2, "this journal is empty"),
+        (["sheet", "text"], 2, "not a journal of pytest-netperf"),
+        (["import"], 2, "the following arguments are required: FILE"),
+        (["import", "none.json"], 2, "give the path of a file with iperf3 output"),
+        (["import", "text"], 1, "text"),
+        (["--version"], 0, f"pytest-netperf {pytest_netperf.__version__}"),
+        (["--help"], 0, "sheet"),
+        (["clean", "--dry-run"], 0, ""),
+    ],
+)
+def test_the_command_and_its_wrong_use(project, arguments, code, says):
+    project.write({"empty": "", "text": "hello\n"})
+    done = project.command(*arguments)
+    assert done.returncode == code, done.stdout
+    assert says in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+def test_import_reads_what_a_sheet_keeps(project):
+    """The raw outputs on a sheet are whole: read again, they say what the row says."""
+    project.write(test_all=TESTS)
+    run = project.run("-k", "rate")
+    (row,) = [row for row in run.sheet["rows"] if row["value"] is not None]
+    (project.path / "client.json").write_text(row["evidence"]["documents"]["client"])
+    done = project.command("import", "--json", "client.json", "client.json")
+    first, second = json.loads(done.stdout)
+    assert first == second
+    assert first["trusted"] is True
+    assert first["throughput_bps"] == [pytest.approx(row["value"], rel=1e-6)]
+    assert done.returncode == 0
+
+
+def test_an_output_folder_that_cannot_be_made(project, workers):
+    """The parent became a file after the options were read: the measurement goes on, the run fails, all is said."""
+    project.write(
+        {
+            "conftest.py": """
+import pathlib
+def pytest_collection_finish(session):
+    pathlib.Path("parent").touch()
+"""
+        },
+        test_all=TESTS.split("@pytest.mark.netperf_link")[0],
+    )
+    run = project.run(*workers, "--netperf-output=parent/results")
+    run.is_clean()
+    run.has("ERROR: the journal is broken", "parent/results/journals", "Not a directory", "(no sheet)", "2 passed")
+    assert run.text.count("PASS  test_power") == 2  # the rows are shown all the same
+    assert run.code == 1
+
+
+@pytest.mark.skipif(os.getuid() != 0 or shutil.which("unshare") is None, reason="mounts a full disk: needs root")
+@pytest.mark.parametrize("room", ["nothing", "half the journal", "the journal only"])
+def test_a_full_disk_is_a_failed_run_with_its_rows_shown(project, workers, room):
+    project.write(test_all=TESTS.split("@pytest.mark.netperf_link")[0].replace("[13, 14]", "range(1, 15)"))
+    journal_bytes = project.run().journal.stat().st_size
+    size = {"nothing": 4096, "half the journal": journal_bytes // 2, "the journal only": journal_bytes + 4096}[room]
+    (project.path / "full").mkdir()
+    mount = f'mount -t tmpfs -o size={size} none full && exec "$@"'
+    run = project.run(*workers, "--netperf-output=full", wrap=("unshare", "--mount", "sh", "-c", mount, "sh"))
+    run.is_clean()
+    run.has("No space left on device", "ERROR: ", "14 passed", "(no sheet)")
+    assert len([line for line in run.text.splitlines() if line.startswith("  PASS  ")]) == 14, run.text
+    assert run.code == 1
+    assert ("SIM-0001   ACCEPTED" in run.text) == (room == "the journal only")
