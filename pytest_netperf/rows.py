@@ -138,6 +138,7 @@ def _trial(
         ceiling_bps=ceilings.get("throughput"),
         expected_bps=_owed_bps(plan.link, workload),
     )
+    limited = findings.tester_limited_for("throughput")
     values = traffic_values(result, measurement.observation, mtu_bytes=mtu, speed_bps=speed_bps)
     conditions = {
         **plan.conditions,
@@ -162,7 +163,7 @@ def _trial(
             series=points,
             series_from=source,
             facts={**_facts(measurement), **link_facts},
-            doubts=findings.doubts,
+            doubts=(*findings.doubts, *([f"Tester-limited: {limited}"] if limited else [])),
             documents={"client": result.client_output, "server": result.server_output},
         ),
     )
