@@ -32,8 +32,7 @@ class Process:
         self, owner: Owner, argv: Sequence[str], born: Sequence[int], stdout: int, stderr: int, status: int
     ) -> None:
         self.argv = tuple(argv)
-        self.pid, self._born = born
-        """Process id inside the keeper's PID namespace."""
+        self._pid, self._born = born  # inside the keeper's PID namespace
         self._owner = owner
         self._status = status
         self._open = {stdout: bytearray(), stderr: bytearray()}
@@ -96,7 +95,7 @@ class Process:
 
     def send_signal(self, number: int) -> bool:
         """Signal the whole process group. Returns False when the process has ended already."""
-        return bool(self._owner.call("signal", pid=self.pid, born=self._born, number=int(number)))
+        return bool(self._owner.call("signal", pid=self._pid, born=self._born, number=int(number)))
 
     def end(self, grace: float = 1.0) -> None:
         """End the process group: SIGINT, a short grace to let it say its last words, then SIGKILL. Safe to repeat."""
@@ -106,13 +105,13 @@ class Process:
             if self.returncode is None:
                 self.send_signal(signal.SIGINT)
                 self.wait(grace)
-            self._owner.call("end", pid=self.pid, born=self._born)
+            self._owner.call("end", pid=self._pid, born=self._born)
             if self.returncode is None:
                 self.wait(5.0)
         self.release()
 
     def release(self) -> None:
-        """Close the pipes; what still runs goes on, until the link is taken down."""
+        """Close the pipes; what it left running goes on until this process ends."""
         self._over = True
         for key in list(self._selector.get_map().values()):
             self._selector.unregister(key.fd)
