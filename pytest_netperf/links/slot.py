@@ -8,8 +8,10 @@ breaks, so the slot is handed on without polling.
 from __future__ import annotations
 
 import contextlib
+import math
 import select
 import socket
+import struct
 import time
 from collections.abc import Iterator
 
@@ -19,6 +21,7 @@ __all__ = ["measurement_slot"]
 
 _RETRY_SECONDS = 0.001
 _LOOK_AGAIN_SECONDS = 1.0
+_CREDENTIALS = struct.Struct("iII")  # struct ucred: pid, uid, gid
 
 
 @contextlib.contextmanager
@@ -35,9 +38,13 @@ def measurement_slot(slots: int, timeout: float | None = None) -> Iterator[float
                 with holder:
                     yield time.monotonic() - started
                 return
-        if timeout is not None and time.monotonic() - started > timeout:
-            raise StationError(f"no measurement slot of this host came free within {timeout:g} s")
-        _wait_for_any(slots)
+        left = math.inf if timeout is None else started + timeout - time.monotonic()
+        if left <= 0:
+            raise StationError(
+                f"no measurement slot of this host came free within {timeout:g} s; measuring: {_holders(slots)}. Wait "
+                "for it, or let more measurements run at the same time with --netperf-slots"
+            )
+        _wait_for_any(slots, left)
 
 
 def _name(number: int) -> str:
@@ -55,7 +62,18 @@ def _take(number: int) -> socket.socket | None:
     return holder
 
 
-def _wait_for_any(slots: int) -> None:
+def _holders(slots: int) -> str:
+    pids = set()
+    for number in range(slots):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking, contextlib.suppress(OSError):
+            asking.setblocking(False)
+            asking.connect(_name(number))
+            pid, _, _ = _CREDENTIALS.unpack(asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+            pids.add(f"process {pid}" if pid else "a process of another container")
+    return ", ".join(sorted(pids)) or "somebody who has ended by now"
+
+
+def _wait_for_any(slots: int, seconds: float) -> None:
     with contextlib.ExitStack() as stack:
         waiters = []
         for number in range(slots):
@@ -70,4 +88,4 @@ def _wait_for_any(slots: int) -> None:
                 return
             else:
                 waiters.append(waiter)
-        select.select(waiters, [], [], _LOOK_AGAIN_SECONDS)
+        select.select(waiters, [], [], min(seconds, _LOOK_AGAIN_SECONDS))
