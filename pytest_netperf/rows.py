@@ -335,8 +335,10 @@ def _worsened(row: Row, ending: Ending) -> Row:
 
 
 def _tolerance(workload: Workload, burst_bits: float, bounds: dict[str, float]) -> float:
-    """How far a true value can lie above its bound, as a fraction: the shaper's burst, once, and the moment by which the
-    receiver's clock may start late."""
+    """How far a true value can lie above its bound, as a fraction.
+
+    The shaper's burst, once, and the moment by which the receiver's clock may start late.
+    """
     if not bounds:
         return 0.0
     return (burst_bits / bounds["throughput"] + _CLOCK_START_SECONDS) / workload.duration_s

@@ -192,4 +192,5 @@ def _environment() -> dict[str, str]:
     """This process's environment, in which the child finds this very package, installed or not."""
     root = str(Path(__file__).resolve().parents[2])
     inherited = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([root, inherited] if inherited else [root])}
+    # Last, because it may be the folder of all installed packages, and what the user put before those stays before.
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([inherited, root] if inherited else [root])}
