@@ -30,7 +30,7 @@ from pytest_netperf.traffic.draft import (
     without_tail,
 )
 from pytest_netperf.traffic.result import Flow
-from pytest_netperf.traffic.series import read_series
+from pytest_netperf.traffic.series import read_series, read_tcp_state
 
 __all__ = ["read_document", "read_fragment"]
 
@@ -122,6 +122,8 @@ def _read_end(document: dict[str, Any], end: dict[str, Any], draft: Draft) -> No
             draft.doubts.append("The document contradicts itself about the direction of the data: repeat the run.")
         if series:
             flow = msgspec.structs.replace(flow, intervals=series, intervals_from=flagged or side)
+        if (side or flagged) == "sender":
+            flow = msgspec.structs.replace(flow, tcp=read_tcp_state(intervals))
         if flow != Flow(direction=direction):
             draft.flows.append(flow)
 

@@ -105,6 +105,8 @@ def run_between(
         client_output=client.stdout + client.stderr,
         server_output=server.stdout + server.stderr,
         congestion=readings.client.congestion,
+        client_cpu=_fraction(readings.client.host_cpu_percent),
+        server_cpu=_fraction(readings.server.host_cpu_percent),
         elapsed_s=time.monotonic() - started,
         notes=tuple(dict.fromkeys((*readings.client.notes, *(f"server: {note}" for note in readings.server.notes)))),
     )
@@ -141,11 +143,17 @@ def combine(workload: Workload, client: Process, server: Process) -> _Readings:
                 )
         if witness is not None and witness.intervals and witness.intervals_from == "receiver":
             flow = msgspec.structs.replace(flow, intervals=witness.intervals, intervals_from="receiver")
+        if witness is not None and flow.tcp is None:  # the server sends in reverse
+            flow = msgspec.structs.replace(flow, tcp=witness.tcp)
         flows.append(flow)
     wanted = 2 if workload.direction == "bidirectional" else 1
     if trusted and len(flows) != wanted:
         trusted, reason = False, f"the document speaks of {len(flows)} direction(s), the workload of {wanted}"
     return _Readings(ours, theirs, tuple(flows), trusted, reason)
+
+
+def _fraction(percent: float | None) -> float | None:
+    return None if percent is None else round(percent / 100, 4)
 
 
 def _last_words(process: Process) -> str:

@@ -7,7 +7,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-__all__ = ["Direction", "Flow", "Interval", "Reading", "Result", "Workload"]
+__all__ = ["Direction", "Flow", "Interval", "Reading", "Result", "TcpState", "Workload"]
 
 T = TypeVar("T", int, float)
 
@@ -48,6 +48,20 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
     retransmits: int | None = None
 
 
+class TcpState(msgspec.Struct, frozen=True, kw_only=True):
+    """What the sender's TCP said of itself at the end of each interval. All streams: their mean or their sum."""
+
+    min_rtt_s: float | None = None
+    """Smallest of the smoothed round-trip times."""
+    mean_rtt_s: float | None = None
+    last_cwnd_bytes: int | None = None
+    """Congestion window at the end of the run, the sum of all streams."""
+    max_peer_window_bytes: int | None = None
+    """Largest window that the receiver advertised (snd_wnd, iperf3 from 3.10 on), the sum of all streams."""
+    pmtu_bytes: int | None = None
+    """Path MTU at the end of the run, the smallest of all streams."""
+
+
 class Flow(msgspec.Struct, frozen=True, kw_only=True):
     """One direction of a run. None means the document does not say; it never means zero.
 
@@ -70,6 +84,8 @@ class Flow(msgspec.Struct, frozen=True, kw_only=True):
     intervals: tuple[Interval, ...] = ()
     """Receiver's intervals where known, else the sender's. Tails shorter than 10 % of the interval are dropped."""
     intervals_from: Literal["receiver", "sender"] | None = None
+    tcp: TcpState | None = None
+    """What the sending end saw of its connections; None for UDP, or where the output does not say."""
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,6 +126,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     client_output: str = ""
     server_output: str = ""
     congestion: str | None = None
+    client_cpu: float | None = None
+    """CPU time of the client's process per second, as a fraction of one CPU; the kernel's softirq is not in it."""
+    server_cpu: float | None = None
     elapsed_s: float = 0.0
     notes: tuple[str, ...] = ()
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_netperf.traffic.draft import Draft, Side, as_dict, as_list, count, positive
-from pytest_netperf.traffic.result import Interval
+from pytest_netperf.traffic.result import Interval, TcpState
 
-__all__ = ["read_series"]
+__all__ = ["read_series", "read_tcp_state"]
 
 
 def read_series(parts: list[dict[str, Any]], suffix: str, draft: Draft) -> tuple[tuple[Interval, ...], Side | None]:
@@ -52,6 +52,34 @@ def read_series(parts: list[dict[str, Any]], suffix: str, draft: Draft) -> tuple
     if len(sides) == 1:
         side = "sender" if sides.pop() else "receiver"
     return tuple(made), side
+
+
+def read_tcp_state(parts: list[dict[str, Any]]) -> TcpState | None:
+    """What TCP said in each interval of the streams that the writer of the document sends on; None when nothing."""
+    rtts, windows, cwnd, pmtu = [], [], None, None
+    for part in parts:
+        streams = [row for row in as_list(part.get("streams")) if isinstance(row, dict) and "snd_cwnd" in row]
+        counted = [value for row in streams if (value := positive(row.get("rtt")))]
+        if counted:
+            rtts.append(sum(counted) / len(counted) / 1e6)
+        if streams:
+            cwnd = _sum(streams, "snd_cwnd")
+            windows.append(_sum(streams, "snd_wnd"))
+            pmtu = min((size for row in streams if (size := count(row.get("pmtu")))), default=None)
+    known = [window for window in windows if window]
+    state = TcpState(
+        min_rtt_s=min(rtts, default=None),
+        mean_rtt_s=sum(rtts) / len(rtts) if rtts else None,
+        last_cwnd_bytes=cwnd,
+        max_peer_window_bytes=max(known, default=None),
+        pmtu_bytes=pmtu,
+    )
+    return None if state == TcpState() else state
+
+
+def _sum(rows: list[dict[str, Any]], key: str) -> int | None:
+    values = [count(row.get(key)) for row in rows]
+    return None if None in values else sum(value for value in values if value is not None)
 
 
 def _combined(streams: Any) -> dict[str, Any]:
