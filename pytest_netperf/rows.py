@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,6 +16,7 @@ import msgspec
 from pytest_netperf.collection import UNSTATED, ItemPlan
 from pytest_netperf.errors import LimitError, NetperfError
 from pytest_netperf.judge.conditions import describe
+from pytest_netperf.judge.doubt_runs import compare
 from pytest_netperf.judge.doubts import Findings, examine
 from pytest_netperf.judge.judgement import Judgement, Measured, judge
 from pytest_netperf.judge.limits import LEVEL_FILE, Limit, ResolvedLimit, applies, resolve, select_limit
@@ -29,7 +30,7 @@ from pytest_netperf.traffic.framing import bound_bps, ceiling_bps, rates_of
 if TYPE_CHECKING:
     from pytest_netperf.bench.plan import LinkPlan
     from pytest_netperf.observe.measure import Measurement
-    from pytest_netperf.traffic.result import Flow, Workload
+    from pytest_netperf.traffic.result import Flow, Result, Workload
 
 __all__ = ["Ending", "rows_of", "summary"]
 
@@ -82,6 +83,7 @@ def rows_of(
     let through above its rate, once.
     """
     trials = [_trial(plan, measurement, link_facts, burst_bits, faulted) for measurement in run.measured]
+    trials = _compared(trials, [measurement.result for measurement in run.measured])
     rows: list[Row] = []
     for quantity in plan.quantities:
         numbered = 0
@@ -139,8 +141,9 @@ def _trial(
         faulted=faulted,
         ceiling_bps=ceilings.get("throughput"),
         expected_bps=_owed_bps(plan.link, workload),
+        bound_bps=bounds.get("throughput"),
+        bound_tolerance=_tolerance(workload, burst_bits, bounds),
     )
-    limited = findings.tester_limited_for("throughput")
     values = traffic_values(result, measurement.observation, mtu_bytes=mtu, speed_bps=speed_bps)
     conditions = {
         **plan.conditions,
@@ -165,10 +168,21 @@ def _trial(
             series=points,
             series_from=source,
             facts={**_facts(measurement), **link_facts},
-            doubts=(*findings.doubts, *([f"Tester-limited: {limited}"] if limited else [])),
+            doubts=findings.shown_for("throughput"),
             documents={"client": result.client_output, "server": result.server_output},
         ),
     )
+
+
+def _compared(trials: list[_Trial], results: list[Result]) -> list[_Trial]:
+    """The trials of one test, which share link and settings, with what they say of one another on each of them."""
+    more = tuple(doubt.text for doubt in compare(results))
+    if not more:
+        return trials
+    return [
+        replace(trial, evidence=msgspec.structs.replace(trial.evidence, doubts=(*trial.evidence.doubts, *more)))
+        for trial in trials
+    ]
 
 
 def _home(plan: ItemPlan, trials: list[_Trial], number: int) -> tuple[str, str]:
@@ -394,12 +408,18 @@ def _facts(measurement: Measurement) -> dict[str, Any]:
             value = getattr(flow, name)
             if value is not None:
                 facts[prefix + name] = value
+        for name, known in msgspec.structs.asdict(flow.tcp).items() if flow.tcp is not None else ():
+            if known is not None:
+                facts[f"{prefix}tcp_{name}"] = known
     for end, first, last in (("a", seen.a_before, seen.a_after), ("b", seen.b_before, seen.b_after)):
         for name in first.__struct_fields__:
             facts[f"port_{end}_{name}"] = getattr(last, name) - getattr(first, name)
     facts |= {
         "cpu_busy": list(seen.cpu_busy),
+        "cpu_softirq": list(seen.cpu_softirq),
         "cpu_steal": seen.cpu_steal,
+        "client_cpu": result.client_cpu,
+        "server_cpu": result.server_cpu,
         "engine": result.engine,
         "client_version": result.client_version,
         "server_version": result.server_version,
@@ -413,6 +433,10 @@ def _facts(measurement: Measurement) -> dict[str, Any]:
         "trust": result.reason,
         "notes": list(result.notes),
     }
+    if seen.host is not None:
+        host = msgspec.structs.asdict(seen.host)
+        host["others"] = [f"{process.name} {process.cpu_s:g} s" for process in seen.host.others]
+        facts |= {f"host_{name}": list(value) if isinstance(value, tuple) else value for name, value in host.items()}
     return {name: value for name, value in facts.items() if value is not None and value != []}
 
 

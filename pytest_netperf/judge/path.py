@@ -10,18 +10,58 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pytest_netperf.judge.scene import Finding, Scene, received_bytes, run_backwards
+from pytest_netperf.judge.doubt import Doubt, KnownDoubt
+from pytest_netperf.judge.scene import Port, Scene, received_bytes, run_backwards
 from pytest_netperf.physics import datagram_packets, payload_bytes
 from pytest_netperf.quantities import format_pair, format_value
 from pytest_netperf.traffic.result import Flow
 
-__all__ = [
-    "counters_run_backwards",
-    "more_at_a_port_than_payload_explains",
-    "path_not_observed",
-    "payload_missing_at_a_port",
-    "ports_disagree",
-]
+__all__ = ["DOUBTS", "RULES"]
+
+COUNTERS_BACKWARDS: Final = KnownDoubt(
+    name="Counters ran backwards",
+    kind="invalid",
+    sign="A counter of a port is lower after the run than before it.",
+    meaning="The card or its driver was reset.",
+    next_step="Look into the kernel's log and run it again.",
+)
+NOT_OBSERVED: Final = KnownDoubt(
+    name="Path not observed",
+    kind="note",
+    sign="The counters of the ports or the byte count of a direction are missing.",
+    meaning="Nothing proves that the data crossed this link.",
+    next_step="Run it where both ports can be read, with both ends started by the plugin.",
+)
+PATH: Final = KnownDoubt(
+    name="Path",
+    kind="invalid",
+    sign="A port counted fewer bytes than the receiver got as payload.",
+    meaning="The data did not all cross this link.",
+    next_step="Check the cabling, the addresses and the routes.",
+)
+ACK_ONLY: Final = KnownDoubt(
+    name="ACK-only path",
+    kind="invalid",
+    sign="A port counted less than the payload, in packets of at most 128 bytes: one for every 20 segments, or more.",
+    meaning="Only the acknowledgements crossed this port; the data took another way.",
+    next_step="Check the routes and which port owns which address (binding to an address does not choose the port).",
+)
+FOREIGN: Final = KnownDoubt(
+    name="Foreign traffic",
+    kind="invalid",
+    sign="A port counted more bytes, one way or the other, than payload, framing, retransmissions and "
+    "acknowledgements come to, by more than 5 % and 1 MiB.",
+    meaning="Other traffic was on the link, or the run counted too little.",
+    next_step="Stop the other traffic and run it again.",
+)
+PORTS_DISAGREE: Final = KnownDoubt(
+    name="Ports disagree",
+    kind="invalid",
+    sign="What one port sent is not what the other received, beyond headers and the loss that the run reports.",
+    meaning="The ports are not the two ends of this run, or something else is connected to them.",
+    next_step="Check the cabling, and that the ports are connected to one another and to nothing else.",
+)
+DOUBTS: Final = (COUNTERS_BACKWARDS, NOT_OBSERVED, PATH, ACK_ONLY, FOREIGN, PORTS_DISAGREE)
 
 _L2_BYTES: Final = 14 + 4  # header and FCS; some drivers count the FCS, some do not
 _MOST_HEADERS: Final = 40 + 60 + _L2_BYTES  # IPv6 and TCP with all options: what one frame can carry beside payload
@@ -30,65 +70,82 @@ _SLACK_BYTES: Final = 1 << 20
 _LARGEST_DATAGRAM: Final = 65507
 
 
-def counters_run_backwards(scene: Scene) -> Iterator[Finding]:
+def counters_run_backwards(scene: Scene) -> Iterator[Doubt]:
     """A port whose counters fell was reset or left the bus during the run."""
     for name in run_backwards(scene.observation) if scene.observation is not None else ():
-        yield Finding(
-            "invalid",
-            f"The counters of port {name} ran backwards during the run: the card or its driver was reset. "
-            "Look into the kernel's log and run it again.",
-        )
+        yield COUNTERS_BACKWARDS.seen(f"The counters of port {name} ran backwards during the run.")
 
 
-def path_not_observed(scene: Scene) -> Iterator[Finding]:
+def path_not_observed(scene: Scene) -> Iterator[Doubt]:
     """Without counters and bytes nothing proves which way the data took."""
     if scene.observation is None:
-        yield Finding("doubt", "No port counters were read, so nothing proves that the data crossed this link.")
+        yield NOT_OBSERVED.seen("No port counters were read.")
     for flow in scene.result.flows:
         if received_bytes(flow) is None:
-            yield Finding("doubt", f"The {flow.direction} run has no byte count to hold against the port counters.")
+            yield NOT_OBSERVED.seen(f"The {flow.direction} run has no byte count to hold against the port counters.")
 
 
-def payload_missing_at_a_port(scene: Scene) -> Iterator[Finding]:
+def payload_missing_at_a_port(scene: Scene) -> Iterator[Doubt]:
     """What the receiver got must have left one port and entered the other."""
     for flow in scene.result.flows:
         received, ports = received_bytes(flow), scene.ports(flow)
         if received is None or ports is None:
             continue
-        for port, verb, counted in (
-            (ports[1], "received", ports[1].counted.rx_bytes),
-            (ports[0], "sent", ports[0].counted.tx_bytes),
-        ):
+        for port, verb, counted, packets in _both_ends(ports):
             if counted < received:
                 shown, payload = format_pair(counted, received, "B")
-                yield Finding(
-                    "invalid",
-                    f"Port {port.name} {verb} {shown}, but the {flow.direction} run reports {payload} of payload: "
-                    "the data did not all cross this link. Check the cabling, the addresses and the routes.",
-                )
+                seen = f"Port {port.name} {verb} {shown}, but the {flow.direction} run reports {payload} of payload"
+                segments = received / _packet(scene, flow)[0]
+                if packets * 20 >= segments and counted <= 128 * packets:
+                    yield ACK_ONLY.seen(f"{seen}, and its {packets} packets had {counted / packets:.0f} bytes each.")
+                else:
+                    yield PATH.seen(f"{seen}.")
 
 
-def more_at_a_port_than_payload_explains(scene: Scene) -> Iterator[Finding]:
+def more_at_a_port_than_payload_explains(scene: Scene) -> Iterator[Doubt]:
     """Framing, retransmissions, acknowledgements and omitted seconds explain all other bytes of a port."""
     for flow in scene.result.flows:
         ports, most = scene.ports(flow), _most_bytes(scene, flow)
         if ports is None or most is None:
             continue
-        for port, verb, counted in (
-            (ports[1], "received", ports[1].counted.rx_bytes),
-            (ports[0], "sent", ports[0].counted.tx_bytes),
-        ):
+        for port, verb, counted, _ in _both_ends(ports):
             if counted > most:
                 shown, explained = format_pair(counted, most, "B")
-                yield Finding(
-                    "invalid",
+                yield FOREIGN.seen(
                     f"Port {port.name} {verb} {shown}, but the {flow.direction} run explains at most {explained} with "
-                    "all framing: other traffic was on the link, or the run counted too little. Stop the other "
-                    "traffic and run it again.",
+                    "all framing."
                 )
 
 
-def ports_disagree(scene: Scene) -> Iterator[Finding]:
+def more_the_other_way_than_acknowledgements(scene: Scene) -> Iterator[Doubt]:
+    """Against the direction of a run there are only acknowledgements, and what iperf3's own two ends say."""
+    flows = scene.result.flows
+    ports = scene.ports(flows[0]) if len(flows) == 1 else None
+    if ports is None or received_bytes(flows[0]) is None:
+        return
+    (flow,) = flows
+    segments = ((received_bytes(flow) or 0) + _omitted_bytes(scene, flow)) / _packet(scene, flow)[0]
+    tcp = scene.result.workload.protocol == "tcp"
+    most = (segments + (flow.retransmits or 0)) * _MOST_HEADERS * (1 + _SLACK) * tcp + _SLACK_BYTES
+    for port, verb, counted, _ in _both_ends((ports[1], ports[0])):
+        if counted > most:
+            shown, explained = format_pair(counted, most, "B")
+            yield FOREIGN.seen(
+                f"Port {port.name} {verb} {shown} against the direction of the {flow.direction} run, which explains "
+                f"at most {explained} of acknowledgements."
+            )
+
+
+def _both_ends(ports: tuple[Port, Port]) -> tuple[tuple[Port, str, int, int], ...]:
+    """The receiving and the sending port, each with what it did, its bytes and its packets."""
+    sender, receiver = ports
+    return (
+        (receiver, "received", receiver.counted.rx_bytes, receiver.counted.rx_packets),
+        (sender, "sent", sender.counted.tx_bytes, sender.counted.tx_packets),
+    )
+
+
+def ports_disagree(scene: Scene) -> Iterator[Doubt]:
     """What one port sent is what the other received, but for headers counted once per super-frame and reported loss."""
     for flow in scene.result.flows:
         ports = scene.ports(flow)
@@ -97,19 +154,16 @@ def ports_disagree(scene: Scene) -> Iterator[Finding]:
         sender, receiver = ports
         sent, received = sender.counted.tx_bytes, receiver.counted.rx_bytes
         if received > sent + receiver.counted.rx_packets * _MOST_HEADERS + _SLACK_BYTES:
-            yield Finding(
-                "invalid",
+            yield PORTS_DISAGREE.seen(
                 f"Port {receiver.name} received {_bytes(received)}, but port {sender.name} sent only {_bytes(sent)}: "
-                "frames came from elsewhere. Check that the ports are connected to one another and nothing else.",
+                "frames came from elsewhere."
             )
         lost = _lost_bytes(scene, flow)
         headers = sender.counted.tx_packets * _MOST_HEADERS
         if lost is not None and sent > received + headers + lost + _SLACK_BYTES:
-            yield Finding(
-                "invalid",
+            yield PORTS_DISAGREE.seen(
                 f"Port {sender.name} sent {_bytes(sent)}, but port {receiver.name} received only {_bytes(received)}, "
-                f"and the run explains at most {_bytes(lost)} of loss: the ports are not the two ends of this run. "
-                "Check the cabling, and that nothing else uses the ports.",
+                f"and the run explains at most {_bytes(lost)} of loss."
             )
 
 
@@ -167,3 +221,13 @@ def _lost_bytes(scene: Scene, flow: Flow) -> float | None:
     if lost is None:
         return None
     return lost * _packet(scene, flow)[1] + _omitted_bytes(scene, flow)
+
+
+RULES: Final = (
+    counters_run_backwards,
+    path_not_observed,
+    payload_missing_at_a_port,
+    more_at_a_port_than_payload_explains,
+    more_the_other_way_than_acknowledgements,
+    ports_disagree,
+)

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from pytest_netperf.observe.observation import Observation, PortCounters
-from pytest_netperf.traffic.result import Flow, Result
+from pytest_netperf.traffic.result import Flow, Interval, Result
 
-__all__ = ["Finding", "Port", "Scene", "delta", "near", "received_bytes", "run_backwards"]
+__all__ = ["Port", "Scene", "counted", "delta", "near", "received_bytes", "release", "run_backwards"]
 
 _NEAR: Final = 0.99
 _ROUNDING: Final = 0.05  # of a rate that was read from text
-
-
-class Finding(NamedTuple):
-    """One sentence or two: what was seen, what it means, what to do."""
-
-    kind: Literal["invalid", "tester", "doubt"]
-    text: str
 
 
 class Port(NamedTuple):
@@ -46,6 +39,24 @@ class Scene:
     ceiling_bps: float | None
     expected_bps: Mapping[str, float]
     """Direction -> goodput that a simulated link with its fault delivers; empty when that is not known."""
+    bound_bps: float | None = None
+    """Goodput that nothing can exceed."""
+    bound_tolerance: float = 0.0
+    """As a fraction of ``bound_bps``."""
+
+    @property
+    def rate_explained(self) -> bool:
+        """Whether each direction delivered what its link can deliver: then nothing slowed it that matters."""
+        flows = self.result.flows
+        return bool(flows) and all(near(flow.received_bps, self.reachable(flow)) for flow in flows)
+
+    @property
+    def lost(self) -> int | None:
+        """Datagrams lost, or segments sent again, of all directions together; None when one of them does not say."""
+        udp = self.result.workload.protocol == "udp"
+        counts = [flow.lost_packets if udp else flow.retransmits for flow in self.result.flows]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
 
     def expected(self, flow: Flow) -> float | None:
         """Goodput that a simulated link owes this flow, or None when nobody can say."""
@@ -82,9 +93,20 @@ def delta(observation: Observation, port: str) -> PortCounters:
     return PortCounters(**{name: after[name] - before[name] for name in after})
 
 
+def release(version: str | None) -> tuple[int, ...] | None:
+    """The numbers of a version such as "3.10.1", which compare; None for a text that is none."""
+    parts = (version or "").split(".")
+    return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) else None
+
+
 def run_backwards(observation: Observation) -> list[str]:
     """The ports of which any counter fell."""
     return [name for name in ("a", "b") if min(msgspec.structs.astuple(delta(observation, name))) < 0]
+
+
+def counted(flow: Flow) -> list[Interval]:
+    """The intervals of a flow that count and have a length."""
+    return [interval for interval in flow.intervals if not interval.omitted and interval.seconds > 0]
 
 
 def received_bytes(flow: Flow) -> int | None:

@@ -6,7 +6,7 @@ import msgspec
 
 from pytest_netperf.links.link import Link
 from pytest_netperf.links.slot import measurement_slot
-from pytest_netperf.observe.host import busy_and_steal, cpu_times
+from pytest_netperf.observe.host import between, cpu_shares, cpu_times, read_host
 from pytest_netperf.observe.observation import Observation
 from pytest_netperf.quantities import format_value
 from pytest_netperf.traffic.engine import Engine
@@ -56,12 +56,14 @@ def measure(engine: Engine, link: Link, workload: Workload, *, slots: int) -> Me
     engine.check(workload)
     with measurement_slot(slots) as waited_s:
         shaped = link.shape(packet_bytes(workload, link.mtu))
+        host_before = read_host()
         a_before, b_before = link.counters()
         cpu_before = cpu_times()
         result = engine.run(link, workload)
         cpu_after = cpu_times()
         a_after, b_after = link.counters()
-    busy, steal = busy_and_steal(cpu_before, cpu_after)
+        host_after = read_host()
+    cpu = cpu_shares(cpu_before, cpu_after)
     return Measurement(
         result=result,
         observation=Observation(
@@ -69,8 +71,10 @@ def measure(engine: Engine, link: Link, workload: Workload, *, slots: int) -> Me
             a_after=a_after,
             b_before=b_before,
             b_after=b_after,
-            cpu_busy=busy,
-            cpu_steal=steal,
+            cpu_busy=cpu.busy,
+            cpu_steal=cpu.steal,
+            cpu_softirq=cpu.softirq,
+            host=between(host_before, host_after),
         ),
         waited_s=waited_s,
         shaped_bps=shaped,

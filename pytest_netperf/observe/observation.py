@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Observation", "PortCounters"]
+__all__ = ["BusyProcess", "Host", "Observation", "PortCounters"]
 
 
 class PortCounters(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +24,36 @@ class PortCounters(msgspec.Struct, frozen=True, kw_only=True):
     fault (UdpRcvbufErrors of the namespace)."""
 
 
+class BusyProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """A process of this machine that is not part of the run, and the CPU time it took meanwhile."""
+
+    name: str
+    cpu_s: float
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened to this machine around the traffic, from just before to just after. None is not known."""
+
+    seconds: float
+    """Length of the observation on the clock that no one can set."""
+    clock_step_s: float = 0.0
+    """How far the clock of the day was set forward (or back, below zero) meanwhile."""
+    suspended_s: float = 0.0
+    """How long the machine slept meanwhile."""
+    softnet_dropped: int | None = None
+    """Packets that this machine dropped because the queue of a CPU was full (net.core.netdev_max_backlog)."""
+    softnet_squeezed: int | None = None
+    """How often a CPU stopped receiving with packets left, because its budget or time was used up."""
+    throttle_events: int | None = None
+    """How often a CPU of this machine was slowed because of heat."""
+    temperature_c: float | None = None
+    """The hottest sensor of this machine at the end, in degrees Celsius."""
+    governors: tuple[str, ...] = ()
+    """The frequency governors of its CPUs."""
+    others: tuple[BusyProcess, ...] = ()
+    """The busiest other processes, busiest first."""
+
+
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Counters of both ports before and after the traffic, and the load of this machine during it."""
 
@@ -35,3 +65,6 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Busy fraction 0..1 of each CPU of the tester over the run (user, system, irq, softirq, steal)."""
     cpu_steal: float = 0.0
     """The largest steal fraction of any CPU: time a hypervisor took away."""
+    cpu_softirq: tuple[float, ...] = ()
+    """Fraction 0..1 of each CPU that went into the kernel's packet handling (irq and softirq)."""
+    host: Host | None = None

@@ -1,0 +1,133 @@
+"""Doubts about iperf3 itself: versions with known faults, its threads, and the windows of its sockets. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from pytest_netperf.judge.doubt import Doubt, KnownDoubt
+from pytest_netperf.judge.scene import Scene, near, release
+from pytest_netperf.quantities import format_value
+from pytest_netperf.traffic.result import Result
+
+__all__ = ["DOUBTS", "KNOWN_FAULTS", "RULES"]
+
+VERSIONS_DIFFER: Final = KnownDoubt(
+    name="Different iperf3 versions",
+    kind="note",
+    sign="The client is another version than the server.",
+    meaning="Two releases may count differently.",
+    next_step="Use the same version at both ends.",
+)
+KNOWN_FAULT: Final = KnownDoubt(
+    name="Known fault of this iperf3",
+    kind="note",
+    sign="The versions and what was asked of them meet one of the faults listed below.",
+    meaning="The figure concerned is the tool's, not the device's.",
+    next_step="Install iperf3 3.18 or newer at both ends.",
+)
+ONE_THREAD: Final = KnownDoubt(
+    name="One thread for all streams",
+    kind="note",
+    sign="Several streams with an iperf3 before 3.16, and a rate stayed below what the link delivers.",
+    meaning="It serves all streams in one thread, so more streams do not use more CPUs.",
+    next_step="Use iperf3 3.16 or newer.",
+)
+WINDOW: Final = KnownDoubt(
+    name="Window limited",
+    kind="tester",
+    sign="A rate stayed below what the link delivers, and the window that the test asked for, or one of at most "
+    "256 KiB a stream that the receiver offered, allows less than that: window x 8 / smallest round-trip time.",
+    meaning="The sender had to wait for acknowledgements: the socket buffers are too small for this link.",
+    next_step="Leave out window=, or enlarge it or net.ipv4.tcp_rmem and tcp_wmem.",
+)
+DOUBTS: Final = (VERSIONS_DIFFER, KNOWN_FAULT, ONE_THREAD, WINDOW)
+
+_THREAD_PER_STREAM: Final = (3, 16)
+_SMALL_WINDOW: Final = 256 * 1024
+_WINDOW_SLACK: Final = 1.1  # a smoothed round-trip time is no exact one
+
+
+class _Fault(NamedTuple):
+    """A fault of some versions: when it strikes (client, server, what was asked), and what it does."""
+
+    strikes: Callable[[tuple[int, ...], tuple[int, ...], Result], bool]
+    what: str
+
+
+def _spins(client: tuple[int, ...], server: tuple[int, ...], result: Result) -> bool:
+    old = any((3, 16) <= version < (3, 18) for version in (client, server))
+    return old and result.workload.bitrate_bps is not None
+
+
+def _loses_no_datagram(client: tuple[int, ...], server: tuple[int, ...], result: Result) -> bool:
+    workload = result.workload
+    return workload.protocol == "udp" and not workload.omit_s and client >= (3, 14) and server < (3, 14)
+
+
+def _forgets_the_received_rate(client: tuple[int, ...], server: tuple[int, ...], result: Result) -> bool:
+    return result.workload.protocol == "udp" and min(client, server) < (3, 11)
+
+
+def _repeats_keys(client: tuple[int, ...], server: tuple[int, ...], result: Result) -> bool:
+    return result.workload.direction == "bidirectional" and min(client, server) < (3, 11)
+
+
+KNOWN_FAULTS: Final = (
+    _Fault(_spins, "iperf3 3.16 and 3.17 keep a CPU fully busy when their bitrate is limited (esnet/iperf#1741)"),
+    _Fault(
+        _loses_no_datagram,
+        "a client of 3.14 or newer reports no UDP loss with a server of 3.13 or older (esnet/iperf#2055)",
+    ),
+    _Fault(_forgets_the_received_rate, "iperf3 before 3.11 reports only the sent rate of UDP"),
+    _Fault(_repeats_keys, "iperf3 before 3.11 writes both directions of --bidir under the same keys"),
+)
+
+
+def versions_differ(scene: Scene) -> Iterator[Doubt]:
+    """Two releases of iperf3 may count differently."""
+    client, server = scene.result.client_version, scene.result.server_version
+    if client and server and client != server:
+        yield VERSIONS_DIFFER.seen(f"The client is iperf3 {client}, the server {server}.")
+
+
+def known_faults(scene: Scene) -> Iterator[Doubt]:
+    """Faults of released versions that concern this run."""
+    client, server = release(scene.result.client_version), release(scene.result.server_version)
+    if client is None or server is None:
+        return
+    for fault in KNOWN_FAULTS:
+        if fault.strikes(client, server, scene.result):
+            yield KNOWN_FAULT.seen(fault.what[0].upper() + fault.what[1:] + ".")
+
+
+def one_thread(scene: Scene) -> Iterator[Doubt]:
+    """Streams that share a thread share a CPU."""
+    streams = scene.result.workload.streams
+    versions = [release(scene.result.client_version), release(scene.result.server_version)]
+    old = [version for version in versions if version is not None and version < _THREAD_PER_STREAM]
+    if streams > 1 and old and not scene.rate_explained:
+        shown = ".".join(map(str, min(old)))
+        yield ONE_THREAD.seen(f"iperf3 {shown} ran {streams} streams.")
+
+
+def window_limited(scene: Scene) -> Iterator[Doubt]:
+    """A window that is empty before the first acknowledgement comes back. Rate = window / round-trip time."""
+    workload = scene.result.workload
+    for flow in scene.result.flows:
+        reachable, tcp = scene.reachable(flow), flow.tcp
+        if tcp is None or not tcp.min_rtt_s or reachable is None or near(flow.received_bps, reachable):
+            continue
+        offered, asked = tcp.max_peer_window_bytes, workload.window_bytes
+        small = offered is not None and offered <= _SMALL_WINDOW * workload.streams
+        window = offered if offered is not None and small else asked * workload.streams if asked is not None else None
+        if window is None or window * 8 / tcp.min_rtt_s >= reachable * _WINDOW_SLACK:
+            continue
+        allowed = format_value(window * 8 / tcp.min_rtt_s, "bit/s", 3)
+        yield WINDOW.seen(
+            f"A window of {format_value(window, 'B')} and a round-trip time of {format_value(tcp.min_rtt_s, 's', 3)} "
+            f"allow {allowed} {flow.direction}, the link {format_value(reachable, 'bit/s')}."
+        )
+
+
+RULES: Final = (versions_differ, known_faults, one_thread, window_limited)
