@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_netperf import __version__
+from pytest_netperf import __version__, series_cli
 from pytest_netperf.errors import NetperfError
 
 __all__ = ["main"]
@@ -31,6 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     reader.add_argument("--json", action="store_true", help="print a JSON list instead of text")
 
+    series_cli.add_arguments(
+        commands.add_parser("judge", help="judge recorded series, or the rows of a journal, again without traffic")
+    )
+
     clean = commands.add_parser("clean", help="remove the namespaces that --netperf-keep left")
     clean.add_argument("--dry-run", action="store_true", help="only say what would be removed")
 
@@ -40,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _sheet(asked.journal, asked.output)
         if asked.command == "import":
             return _import(asked.files, asked.json)
+        if asked.command == "judge":
+            return series_cli.run(asked)
         return _clean(asked.dry_run)
     except NetperfError as error:
         print(f"pytest-netperf: {error}", file=sys.stderr)

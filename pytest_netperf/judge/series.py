@@ -1,0 +1,349 @@
+"""A series of intervals judged while it grows, live or replayed: the same code for both. Pure.
+
+    judge = SeriesJudge(limit, profile, rule)
+    for sample in samples:
+        if judge.add(sample):       # enough: stop the traffic
+            break
+    judge.verdict()
+
+The questions, in this order; the first answer that is not "go on" is the verdict:
+
+    can the number be true?                                     INVALID when not
+    is the series long enough for its profile?                  INCONCLUSIVE when not
+    does the mean hide levels on both sides of the limit?       INCONCLUSIVE when it does
+    does the evidence decide? (sequential profiles)             INCONCLUSIVE when not
+    what does the decision rule say?                            PASS, FAIL, or INCONCLUSIVE inside a guard band
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pytest_netperf.judge import stationarity
+from pytest_netperf.judge.decision import DecisionRule
+from pytest_netperf.judge.judgement import Judgement, Measured, judge
+from pytest_netperf.judge.limits import ResolvedLimit
+from pytest_netperf.judge.profile import Profile
+from pytest_netperf.judge.sequential import ALPHA, Side, side_of_limit
+from pytest_netperf.judge.statistics import (
+    BURST_BITS,
+    Sample,
+    Uncertainty,
+    mean_rate_bps,
+    mser5,
+    noise_of,
+    regroup,
+    uncertainty_of,
+    without_tail,
+)
+from pytest_netperf.judge.verdict import Verdict
+from pytest_netperf.quantities import format_pair, format_value
+
+__all__ = ["SeriesJudge", "SeriesVerdict"]
+
+_EDGE: Final = 0.05  # of an interval: clocks of the two ends do not tick together
+_LONGEST_WARM_UP_S: Final = 5.0
+_BINARY: Final = {"Gibit/s": 1e9 / 2**30, "Mibit/s": 1e6 / 2**20}
+_BINARY_WIDTH: Final = 0.003
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesVerdict:
+    """What a series says. Rates are bit/s, times s."""
+
+    verdict: Verdict
+    reason: str
+    next_step: str | None
+    seconds_used: float
+    """Traffic up to the verdict, the omitted seconds included."""
+    time_saved_s: float
+    """Traffic of a whole run of the profile that was not needed; 0 when it was not stopped early."""
+    stopped_early: bool
+    value_bps: float | None
+    uncertainty: Uncertainty | None
+    n_eff: float | None
+    margin: float | None
+    doubts: tuple[str, ...]
+
+
+class SeriesJudge:
+    """Judges one run as its intervals arrive. ``bound_bps`` is what physics allows, None when that is not known.
+
+    ``declared_between`` is the relative standard deviation from run to run, None when nobody knows it.
+    """
+
+    def __init__(
+        self,
+        limit: ResolvedLimit,
+        profile: Profile,
+        rule: DecisionRule,
+        *,
+        bound_bps: float | None = None,
+        declared_between: float | None = None,
+    ) -> None:
+        self.limit, self.profile, self.rule = limit, profile, rule
+        self.bound_bps, self.declared_between = bound_bps, declared_between
+        self.seconds = 0.0
+        """Traffic so far."""
+        self.stopped_early = False
+        self._counted: list[Sample] = []
+        self._counted_s = 0.0
+        self._looked_at = 0
+
+    def add(self, sample: Sample) -> bool:
+        """Take one more interval; True when the run has said enough or is as long as its profile allows."""
+        start_s = self.seconds
+        self.seconds += sample.seconds
+        if start_s < self.profile.omit_s - _EDGE * sample.seconds:
+            return False
+        self._counted.append(sample)
+        self._counted_s += sample.seconds
+        if self._counted_s >= self.profile.duration_s - _EDGE * sample.seconds:
+            return True
+        if self.profile.sequential and self._enough():
+            self.stopped_early = True
+        return self.stopped_early
+
+    def verdict(self) -> SeriesVerdict:
+        """The verdict on what was added so far."""
+        window = without_tail(regroup(self._counted))
+        if not window:
+            return self._too_short(None, None, None, None, ())
+        kept, warm_up_s = _trim(window)
+        noise = noise_of(kept)
+        value = mean_rate_bps(kept)
+        uncertainty = uncertainty_of(kept, noise, declared_between=self.declared_between)
+        shapes = _shapes(kept)
+        doubts = tuple(self._doubts(kept, window, warm_up_s, value, shapes))
+        judgement = judge(self._measured(value, kept), self.limit)
+        if judgement.verdict in (Verdict.PASS, Verdict.FAIL):
+            missing = self._missing(window)
+            if missing is not None:
+                return self._too_short(value, uncertainty, noise.n_eff, judgement.margin, doubts)
+            judgement = self._decide(judgement, value, uncertainty, kept, shapes)
+        return SeriesVerdict(
+            verdict=judgement.verdict,
+            reason=judgement.reason,
+            next_step=judgement.next_step,
+            seconds_used=self.seconds,
+            time_saved_s=max(0.0, self.profile.longest_s - self.seconds) if self.stopped_early else 0.0,
+            stopped_early=self.stopped_early,
+            value_bps=value,
+            uncertainty=uncertainty,
+            n_eff=noise.n_eff,
+            margin=judgement.margin,
+            doubts=doubts,
+        )
+
+    # ---- while it runs -----------------------------------------------------------------------------------------------
+
+    def _enough(self) -> bool:
+        """Whether a verdict now would be the right one to stop for: decided, steady, and outside any guard band."""
+        window = regroup(self._counted)
+        whole = len(window) - (1 if window and window[-1].seconds < 0.95 else 0)
+        if whole < self.profile.min_intervals or whole == self._looked_at:
+            return False
+        self._looked_at = whole
+        if whole < len(window):  # an interval that is still growing does not count yet
+            return False
+        if side_of_limit(window, self.limit) is None and stationarity.step(window) is None:
+            return False
+        kept, _ = _trim(window)
+        if len(kept) < self.profile.min_intervals or side_of_limit(kept, self.limit) is None:
+            return False
+        if _shapes(kept) or stationarity.stalls(window):
+            return False
+        value = mean_rate_bps(kept)
+        expanded = uncertainty_of(kept, noise_of(kept), declared_between=self.declared_between).expanded_bps
+        return self.rule.decide(value, expanded, self.limit) is not Verdict.INCONCLUSIVE
+
+    # ---- at its end --------------------------------------------------------------------------------------------------
+
+    def _measured(self, value: float, kept: list[Sample]) -> Measured:
+        seconds = math.fsum(sample.seconds for sample in kept)
+        return Measured(
+            quantity=self.limit.quantity,
+            unit="bit/s",
+            better="higher",
+            value=value,
+            trusted=True,
+            bound=self.bound_bps,
+            bound_tolerance=BURST_BITS / seconds / self.bound_bps if self.bound_bps else 0.0,
+        )
+
+    def _missing(self, window: list[Sample]) -> str | None:
+        fewest = self.profile.min_intervals
+        if len(window) < fewest:
+            return f"{len(window)} intervals after {self.profile.omit_s:g} s of omit, {fewest} are needed"
+        needed_s = self.profile.shortest * self.profile.duration_s
+        if self._counted_s < needed_s * (1 - 1e-3):
+            return f"{self._counted_s:.4g} s after the omit, profile {self.profile.name} asks for {needed_s:g} s"
+        return None
+
+    def _too_short(
+        self,
+        value: float | None,
+        uncertainty: Uncertainty | None,
+        n_eff: float | None,
+        margin: float | None,
+        doubts: tuple[str, ...],
+    ) -> SeriesVerdict:
+        missing = self._missing(without_tail(regroup(self._counted)))
+        return SeriesVerdict(
+            verdict=Verdict.INCONCLUSIVE,
+            reason=f"The series is too short: {missing}.",
+            next_step="Measure longer, or choose a shorter profile.",
+            seconds_used=self.seconds,
+            time_saved_s=0.0,
+            stopped_early=False,
+            value_bps=value,
+            uncertainty=uncertainty,
+            n_eff=n_eff,
+            margin=margin,
+            doubts=doubts,
+        )
+
+    def _decide(
+        self,
+        judgement: Judgement,
+        value: float,
+        uncertainty: Uncertainty,
+        kept: list[Sample],
+        shapes: list[stationarity.Shape],
+    ) -> Judgement:
+        said = judgement.reason.rstrip(".")
+        for shape in shapes:
+            if self._straddles(shape):
+                return replace(
+                    judgement,
+                    verdict=Verdict.INCONCLUSIVE,
+                    reason=f"{said}, but the mean describes no part of the run: {_describe(shape, kept)} lie on both "
+                    "sides of the limit.",
+                    next_step="Find out what changed during the run (speed, heat, other traffic), then run a soak.",
+                )
+        side = side_of_limit(kept, self.limit) if self.profile.sequential else None
+        if self.profile.sequential and side is None:
+            return replace(
+                judgement,
+                verdict=Verdict.INCONCLUSIVE,
+                reason=f"{said}, but {self.seconds:.4g} s of traffic do not decide it: the intervals scatter too much "
+                "for a value so near to the limit.",
+                next_step="Run a type-test, or find out why the rate is unsteady.",
+            )
+        expanded = uncertainty.expanded_bps
+        ruled = self.rule.decide(value, expanded, self.limit)
+        if ruled is Verdict.INCONCLUSIVE:
+            return replace(
+                judgement,
+                verdict=ruled,
+                reason=f"{said}, but the limit is within the guard band of {format_value(expanded, 'bit/s', 3)} "
+                f"(rule {self.rule.name}, {self.rule.role}).",
+                next_step="Reduce the uncertainty (longer or repeated runs), or agree on another limit.",
+            )
+        if ruled is not judgement.verdict or not _agrees(side, ruled):
+            return replace(
+                judgement,
+                verdict=Verdict.INCONCLUSIVE,
+                reason=f"{said}, but the evidence and the decision rule do not agree.",
+                next_step="Run a type-test.",
+            )
+        if not self.stopped_early:
+            return judgement
+        saved_s = self.profile.longest_s - self.seconds
+        return replace(
+            judgement,
+            reason=f"{judgement.reason} Decided after {self.seconds:.4g} s, {saved_s:.3g} s saved: the always-valid bound "
+            f"({ALPHA * 100:g} % on either side) excludes the limit.",
+        )
+
+    def _straddles(self, shape: stationarity.Shape) -> bool:
+        low, high = min(shape.levels_bps), max(shape.levels_bps)
+        return any(bound is not None and low < bound <= high for bound in (self.limit.low, self.limit.high))
+
+    def _doubts(
+        self,
+        kept: list[Sample],
+        window: list[Sample],
+        warm_up_s: float,
+        value: float,
+        shapes: list[stationarity.Shape],
+    ) -> Iterator[str]:
+        if warm_up_s:
+            yield (
+                f"Warm-up: the first {warm_up_s:.3g} s after the omit were slower and do not count (MSER-5). "
+                "Omit more if that is usual here."
+            )
+        for shape in shapes:
+            yield f"{_NAMES[shape.kind]}: {_describe(shape, kept)}; the mean hides that. Look at the plot over time."
+        still = stationarity.stalls(window)
+        if still:
+            yield (
+                f"Stall: next to nothing arrived in {len(still)} of {len(window)} intervals, first at interval "
+                f"{still[0] + 1} after the omit. Look for link losses and lost frames at that time."
+            )
+        far = [place for place in stationarity.outliers(kept) if place not in still or len(still) == 0]
+        if far and not shapes:
+            worst = min(far, key=lambda place: kept[place].rate_bps)
+            yield (
+                f"Outliers: {len(far)} of {len(kept)} intervals are far from the others, the slowest with "
+                f"{format_value(kept[worst].rate_bps, 'bit/s')}. Look for other traffic or load at that time."
+            )
+        if self.bound_bps:
+            for unit, typical in _BINARY.items():
+                if abs(value / self.bound_bps / typical - 1) <= _BINARY_WIDTH:
+                    yield (
+                        f"Binary units: the value is {format_value(value / self.bound_bps, 'ratio', 3)} of the "
+                        f"ceiling, which looks like {unit} read as decimal. Check the unit of the number and its limit."
+                    )
+        if self.profile.repetitions > 1 and self.declared_between is None:
+            yield (
+                f"One run: profile {self.profile.name} asks for {self.profile.repetitions}, and the spread between "
+                "runs is not known."
+            )
+
+
+_NAMES: Final = {"step": "Rate step", "trend": "Trend", "bimodal": "Two modes"}
+
+
+def _agrees(side: Side | None, verdict: Verdict) -> bool:
+    return side is None or (side == "good") == (verdict is Verdict.PASS)
+
+
+def _trim(window: list[Sample]) -> tuple[list[Sample], float]:
+    """The window without its warm-up, and the length of that in s.
+
+    MSER-5 proposes and the step says where: only a significant rise within the first 5 s is a warm-up. A longer one is a
+    finding, and so is a fall.
+    """
+    proposed = mser5([sample.rate_bps for sample in window])
+    shape = stationarity.step(window) if proposed else None
+    if shape is None or shape.levels_bps[0] >= shape.levels_bps[1]:
+        return window, 0.0
+    cut = min(proposed, 5 * math.ceil(shape.at / 5))
+    seconds = math.fsum(sample.seconds for sample in window[:cut])
+    if shape.at > cut or seconds > _LONGEST_WARM_UP_S * (1 + _EDGE):
+        return window, 0.0
+    return window[cut:], seconds
+
+
+def _shapes(kept: list[Sample]) -> list[stationarity.Shape]:
+    """The ways in which a window is not steady; of a step and a trend the one that describes it better."""
+    changes = [shape for shape in (stationarity.step(kept), stationarity.trend(kept)) if shape is not None]
+    found = [min(changes, key=lambda shape: shape.unexplained)] if changes else []
+    modes = stationarity.bimodality(kept)
+    if modes is not None and (not found or modes.unexplained < found[0].unexplained):
+        found.append(modes)
+    return found
+
+
+def _describe(shape: stationarity.Shape, kept: list[Sample]) -> str:
+    first, second = format_pair(*shape.levels_bps, "bit/s")
+    if shape.kind == "step":
+        at_s = math.fsum(sample.seconds for sample in kept[: shape.at])
+        return f"{first} for {at_s:.3g} s and {second} after that"
+    if shape.kind == "trend":
+        return f"{first} at the begin and {second} at the end"
+    return f"clusters at {first} and at {second}"
