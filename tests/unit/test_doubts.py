@@ -2,130 +2,37 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
+from doubt_samples import (
+    CEILING_BPS,
+    REPLACE,
+    SPEED_BPS,
+    SUPER_FRAME,
+    UDP,
+    fair,
+    look,
+    ports,
+    run,
+    tcp_flow,
+    udp_flow,
+)  # fmt: skip
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_netperf.judge.doubts import RULES, Findings, examine
+from pytest_netperf.judge.doubts import RULES, examine
 from pytest_netperf.judge.judgement import Measured, judge
 from pytest_netperf.judge.limits import ResolvedLimit
 from pytest_netperf.judge.verdict import Verdict
-from pytest_netperf.observe.observation import Observation, PortCounters
+from pytest_netperf.observe.observation import BusyProcess, Host, Observation, PortCounters
 from pytest_netperf.physics import goodput_ceiling_bps
-from pytest_netperf.traffic.result import Flow, Interval, Result, Workload
-
-SPEED_BPS = 2.5e9
-CEILING_BPS = goodput_ceiling_bps(SPEED_BPS, 1500)
-NOTHING = PortCounters(rx_bytes=1000, tx_bytes=1000, rx_packets=10, tx_packets=10, carrier_changes=2)
-SUPER_FRAME = 65_226  # payload of 45 segments and the headers of one
-REPLACE = msgspec.structs.replace
-
-
-def tcp_flow(direction="forward", rate_bps=CEILING_BPS * 0.999, seconds=10.0, omit=1.0, **known) -> Flow:
-    count = int(rate_bps * seconds / 8)
-    second = int(rate_bps / 8)
-    intervals = [Interval(start_s=0, seconds=1, bytes=second, omitted=True)] if omit else []
-    intervals += [Interval(start_s=start, seconds=1, bytes=second) for start in range(int(seconds))]
-    values = {
-        "received_bytes": count,
-        "received_seconds": seconds,
-        "received_bps": rate_bps,
-        "sent_bytes": count + 200_000,
-        "sent_seconds": seconds,
-        "sent_bps": rate_bps,
-        "retransmits": 0,
-        "intervals": tuple(intervals),
-        "intervals_from": "receiver",
-    }
-    return Flow(direction=direction, **{**values, **known})
-
-
-def udp_flow(rate_bps=2e9, lost=0, seconds=10.0, length=1448, **known) -> Flow:
-    packets = int(rate_bps * seconds / 8 / length)
-    got = (packets - lost) * length
-    values = {
-        "received_bytes": got,
-        "received_seconds": seconds,
-        "received_bps": got * 8 / seconds,
-        "sent_bytes": packets * length,
-        "sent_seconds": seconds,
-        "sent_bps": rate_bps,
-        "packets": packets,
-        "lost_packets": lost,
-        "frame_loss_ratio": lost / packets,
-        "jitter_s": 1e-5,
-    }
-    return Flow(direction="forward", **{**values, **known})
-
-
-def run(*flows: Flow, **known) -> Result:
-    workload = known.pop("workload", Workload())
-    values = {
-        "trusted": True,
-        "reason": "good",
-        "engine": "iperf3",
-        "client_version": "3.12",
-        "server_version": "3.12",
-    }
-    return Result(workload=workload, flows=flows or (tcp_flow(),), **{**values, **known})
-
-
-UDP = Workload(protocol="udp", bitrate_bps=2e9, length_bytes=1448, omit_s=0)
-
-
-def ports(forward: float = 0, reverse: float = 0, packets: int = 0, **known) -> Observation:
-    """Counters of a link over which so many bytes went each way; ``a`` and ``b`` add counts to one port."""
-    observation = {}
-    for name, sent, received in (("a", forward, reverse), ("b", reverse, forward)):
-        after = REPLACE(
-            NOTHING,
-            rx_bytes=NOTHING.rx_bytes + int(received),
-            tx_bytes=NOTHING.tx_bytes + int(sent),
-            rx_packets=NOTHING.rx_packets + (packets if received else packets // 2),
-            tx_packets=NOTHING.tx_packets + (packets if sent else packets // 2),
-        )
-        more = known.pop(name, {})
-        observation[f"{name}_before"] = NOTHING
-        observation[f"{name}_after"] = REPLACE(
-            after, **{key: getattr(after, key) + value for key, value in more.items()}
-        )
-    return Observation(**{"cpu_busy": (0.5, 0.3), **observation, **known})
-
-
-def fair(result: Result, framing: float = 1514 / 1448) -> Observation:
-    """The counters of an honest run: all payload, the omitted second, and framing as single frames have it."""
-    sums = {"forward": 0.0, "reverse": 0.0}
-    packets = 0
-    for flow in result.flows:
-        omitted = sum(interval.bytes for interval in flow.intervals if interval.omitted)
-        total = max(flow.received_bytes or 0, flow.sent_bytes or 0) + omitted
-        sums[flow.direction] += total * framing
-        packets += total // 1448
-    if len(result.flows) == 1:  # acknowledgements
-        sums["reverse" if result.flows[0].direction == "forward" else "forward"] += packets // 2 * 66
-    return ports(sums["forward"], sums["reverse"], packets=packets)
-
-
-def look(result: Result | None = None, observation: Observation | None = None, **known) -> Findings:
-    result = result or run()
-    options = {
-        "speed_bps": SPEED_BPS,
-        "mtu_bytes": 1500,
-        "simulated": True,
-        "faulted": False,
-        "ceiling_bps": CEILING_BPS,
-    }
-    return examine(result, observation or fair(result), **{**options, **known})
-
+from pytest_netperf.traffic.result import Flow, Interval, Result, TcpState, Workload
 
 HONEST = {
     "forward": run(),
     "reverse": run(tcp_flow("reverse")),
     "bidirectional": run(tcp_flow(), tcp_flow("reverse"), workload=Workload(direction="bidirectional")),
     "no omit": run(tcp_flow(omit=0), workload=Workload(omit_s=0)),
-    "no intervals": run(tcp_flow(intervals=())),
-    "retransmits": run(tcp_flow(retransmits=20_000)),
+    "some retransmits": run(tcp_flow(retransmits=290)),
     "rate from text": run(tcp_flow(received_bytes=None)),
     "udp": run(udp_flow(), workload=UDP),
     "udp, iperf3's own length": run(udp_flow(), workload=REPLACE(UDP, length_bytes=None)),
@@ -163,10 +70,13 @@ def test_data_that_never_crossed_the_link(direction):
     sender, receiver = ("a", "b") if direction == "forward" else ("b", "a")
     shown = {"forward": "50000 B", "reverse": "40000 B"}[direction]
     ends = (
-        f"but the {direction} run reports 3 GB of payload: the data did not all cross this link. "
+        f"but the {direction} run reports 3 GB of payload. The data did not all cross this link. "
         "Check the cabling, the addresses and the routes."
     )
-    assert findings.invalid == (f"Port {receiver} received {shown}, {ends}", f"Port {sender} sent {shown}, {ends}")
+    assert findings.invalid == (
+        f"Path: Port {receiver} received {shown}, {ends}",
+        f"Path: Port {sender} sent {shown}, {ends}",
+    )
 
 
 def test_one_byte_less_than_the_payload_is_too_little():
@@ -192,7 +102,7 @@ def test_half_of_the_data_over_another_card():
 def test_more_on_the_port_than_the_run_explains(more):
     result = run(tcp_flow(omit=0), workload=Workload(omit_s=0))
     honest = fair(result, 1514 / 1448 * (1 + more))
-    assert any("other traffic was on the link" in text for text in look(result, honest).invalid)
+    assert any(text.startswith("Foreign traffic: ") for text in look(result, honest).invalid)
 
 
 def test_the_omitted_second_explains_itself_and_not_more():
@@ -234,8 +144,8 @@ def test_counters_that_ran_backwards(counter):
     before = REPLACE(honest.b_before, **{counter: getattr(honest.b_after, counter) + 1})
     findings = look(run(), REPLACE(honest, b_before=before))
     assert findings.invalid == (
-        "The counters of port b ran backwards during the run: the card or its driver was reset. "
-        "Look into the kernel's log and run it again.",
+        "Counters ran backwards: The counters of port b ran backwards during the run. The card or its driver was "
+        "reset. Look into the kernel's log and run it again.",
     )
 
 
@@ -255,13 +165,16 @@ def test_without_counters_there_is_a_doubt():
         faulted=False,
         ceiling_bps=None,
     )
-    assert findings.doubts == ("No port counters were read, so nothing proves that the data crossed this link.",)
+    (doubt,) = findings.doubts
+    assert doubt.startswith(
+        "Path not observed: No port counters were read. Nothing proves that the data crossed this link. "
+    )
     assert findings.invalid == ()
 
 
 def test_a_run_without_bytes_is_doubted():
     result = run(tcp_flow(received_bytes=None, received_bps=None))
-    assert "no byte count" in look(result, fair(run())).doubts[0]
+    assert look(result, fair(run())).doubts[0].startswith("Path not observed: The forward run has no byte count")
 
 
 # ---- the ports -------------------------------------------------------------------------------------------------------
@@ -270,11 +183,11 @@ def test_a_run_without_bytes_is_doubted():
 @pytest.mark.parametrize(
     ("counter", "says"),
     [
-        ("rx_errors", "Port b had 3 receive errors"),
-        ("tx_errors", "Port b had 3 transmit errors"),
-        ("rx_dropped", "Port b had 3 frames dropped on receipt"),
-        ("tx_dropped", "Port b had 3 frames dropped on sending"),
-        ("carrier_changes", "Port b had 3 changes of its carrier"),
+        ("rx_errors", "Port errors: Port b had 3 receive errors."),
+        ("tx_errors", "Port errors: Port b had 3 transmit errors."),
+        ("rx_dropped", "Port drops: Port b had 3 frames dropped on receipt."),
+        ("tx_dropped", "Port drops: Port b had 3 frames dropped on sending."),
+        ("carrier_changes", "Link changed during the run: Port b had 3 changes of its carrier."),
     ],
 )
 def test_trouble_at_a_port_is_a_doubt(counter, says):
@@ -293,9 +206,9 @@ def test_trouble_at_a_port_is_a_doubt(counter, says):
 @pytest.mark.parametrize(
     ("load", "says"),
     [
-        ({"cpu_busy": (0.2, 0.96)}, "CPU 1 of this machine was 96 % busy."),
-        ({"cpu_busy": (0.95, 0.1)}, "CPU 0 of this machine was 95 % busy."),
-        ({"cpu_steal": 0.05}, "A hypervisor took 5 % of a CPU away from this machine."),
+        ({"cpu_busy": (0.2, 0.96)}, "Tester CPU bound: CPU 1 of this machine was 96 % busy."),
+        ({"cpu_busy": (0.95, 0.1)}, "Tester CPU bound: CPU 0 of this machine was 95 % busy."),
+        ({"cpu_steal": 0.05}, "CPU taken by a hypervisor: A hypervisor took 5 % of a CPU"),
         ({"cpu_busy": (0.949, 0.949), "cpu_steal": 0.049}, None),
         ({"cpu_busy": ()}, None),
     ],
@@ -303,7 +216,8 @@ def test_trouble_at_a_port_is_a_doubt(counter, says):
 def test_a_busy_tester(load, says):
     result = run(tcp_flow(rate_bps=1e9))
     observation = REPLACE(fair(result), **load)
-    assert look(result, observation, simulated=False).tester_limited == says
+    limited = look(result, observation, simulated=False).tester_limited
+    assert limited is None if says is None else limited.startswith(says)
 
 
 def test_a_busy_tester_did_not_slow_a_rate_that_reached_what_its_link_delivers():
@@ -327,9 +241,9 @@ def test_a_known_bad_link_is_the_device_s_fault_even_on_a_busy_tester(expected):
 def test_a_simulated_link_that_is_too_slow_is_this_machine_s_doing():
     slow = run(tcp_flow(rate_bps=CEILING_BPS * 0.98))
     findings = look(slow)
-    assert findings.tester_limited == (
-        "A simulated link without a fault can only be slowed by this machine: "
-        "it delivered 2.307 Gbit/s of 2.354 Gbit/s forward."
+    assert findings.tester_limited.startswith(
+        "Simulated link too slow: A simulated link without a fault can only be slowed by this machine: "
+        "it delivered 2.307 Gbit/s of 2.354 Gbit/s forward. "
     )
     assert not findings.rate_explained
     assert look(slow, simulated=False).tester_limited is None
@@ -384,6 +298,7 @@ def test_a_few_buffer_errors_beside_much_loss_are_only_a_doubt():
     findings = look(result, observation, simulated=False)
     assert findings.tester_limited is None
     assert "50 datagrams reached port b" in findings.doubts[0]
+    assert [doubt.kind for doubt in findings.named if doubt.name == "UDP loss in the tester"] == ["note"]
 
 
 # ---- the numbers -----------------------------------------------------------------------------------------------------
@@ -393,7 +308,7 @@ def test_a_few_buffer_errors_beside_much_loss_are_only_a_doubt():
 def test_impossible_loss(known):
     flow = udp_flow(**known)
     invalid = look(run(flow, workload=UDP)).invalid
-    assert any("datagrams lost" in text and "cannot be" in text for text in invalid)
+    assert any(text.startswith("Impossible loss: ") and "datagrams lost" in text for text in invalid)
 
 
 def test_loss_of_zero_although_bytes_are_missing():
@@ -411,22 +326,23 @@ def test_loss_of_zero_although_bytes_are_missing():
 )
 def test_a_rate_that_looks_binary(ratio, unit):
     findings = look(run(tcp_flow(rate_bps=CEILING_BPS * ratio)))
-    hints = [text for text in findings.doubts if "binary units" in text]
+    hints = [text for text in findings.doubts if text.startswith("Binary-looking units: ")]
     assert len(hints) == (unit is not None)
     if unit:
-        assert f"binary units ({unit})" in hints[0]
+        assert f"as if in {unit}." in hints[0]
 
 
 def test_the_review_printed_in_binary_units_is_recognised():
     ceiling = goodput_ceiling_bps(2.5e9, 9216, mss_bytes=1478)
     flow = tcp_flow(rate_bps=2.19e9)
     findings = look(run(flow, workload=Workload(mss_bytes=1478)), ceiling_bps=ceiling, mtu_bytes=9216)
-    assert any("binary units (Gibit/s)" in text for text in findings.doubts)
+    assert any("as if in Gibit/s" in text for text in findings.doubts)
 
 
 def test_different_versions():
     findings = look(run(client_version="3.16", server_version="3.12"))
-    assert findings.doubts == ("The client is iperf3 3.16, the server 3.12. Use the same version at both ends.",)
+    (doubt,) = findings.doubts
+    assert doubt.startswith("Different iperf3 versions: The client is iperf3 3.16, the server 3.12. ")
     assert look(run(client_version=None)).doubts == ()
 
 
@@ -436,9 +352,9 @@ def test_a_stall_that_the_mean_hides():
     intervals[4] = REPLACE(intervals[4], bytes=0)
     intervals[0] = REPLACE(intervals[0], bytes=0)  # omitted
     findings = look(run(REPLACE(flow, intervals=tuple(intervals))))
-    assert findings.doubts == (
-        "Nothing arrived in 1 of 11 intervals of the forward run, first at 3 s: the mean hides a stall. "
-        "Look at the plot over time.",
+    (doubt,) = findings.doubts
+    assert doubt.startswith(
+        "Data stall: Next to nothing arrived in 1 of 10 intervals of the forward run, first at 3 s. "
     )
 
 
@@ -475,8 +391,9 @@ flows = st.builds(
         st.builds(
             Interval, start_s=st.just(0.0), seconds=st.just(1.0), bytes=st.integers(0, 10**9), omitted=st.booleans()
         ),
-        max_size=2,
+        max_size=12,
     ).map(tuple),
+    tcp=st.none() | st.builds(TcpState, min_rtt_s=st.floats(0, 1), max_peer_window_bytes=counts),
 )
 workloads = st.builds(
     Workload,
@@ -494,6 +411,9 @@ results = st.builds(
     reason=st.just("x"),
     flows=st.lists(flows, max_size=2).map(tuple),
     engine=st.just("iperf3"),
+    client_version=st.sampled_from([None, "3.6", "3.12", "3.16", "3.20", "odd"]),
+    server_version=st.sampled_from([None, "3.12", "3.17"]),
+    client_cpu=st.none() | st.floats(0, 3),
 )
 counters = st.builds(
     PortCounters,
@@ -507,6 +427,18 @@ observations = st.none() | st.builds(
     b_after=counters,
     cpu_busy=st.lists(st.floats(0, 1), max_size=2).map(tuple),
     cpu_steal=st.floats(0, 1),
+    cpu_softirq=st.lists(st.floats(0, 1), max_size=2).map(tuple),
+    host=st.none()
+    | st.builds(
+        Host,
+        seconds=st.floats(0, 100),
+        clock_step_s=st.floats(-10, 10),
+        suspended_s=st.floats(0, 10),
+        softnet_dropped=counts,
+        softnet_squeezed=counts,
+        throttle_events=counts,
+        others=st.lists(st.builds(BusyProcess, name=st.just("x"), cpu_s=st.floats(0, 200)), max_size=2).map(tuple),
+    ),
 )
 scenes = st.tuples(
     results,
@@ -519,6 +451,7 @@ scenes = st.tuples(
             "faulted": st.booleans(),
             "ceiling_bps": st.none() | st.just(CEILING_BPS),
             "expected_bps": st.none() | st.just({"forward": 1.7e9}),
+            "bound_bps": st.none() | st.just(CEILING_BPS),
         }
     ),
 )
