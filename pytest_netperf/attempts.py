@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ import pytest
 from pytest_netperf import collection
 from pytest_netperf.errors import ConfigError, MarkError, NetperfError, StationError
 from pytest_netperf.fixtures import PLAN, PROBLEM, SESSION
-from pytest_netperf.session import LinkHandle, TestRun
+from pytest_netperf.session import LinkHandle
 
 if TYPE_CHECKING:
     from pytest_netperf.judge.verdict import Verdict
@@ -41,7 +42,7 @@ def begin(item: pytest.Item) -> None:
     item.stash[_ATTEMPT] = item.stash.get(_ATTEMPT, 0) + 1
     item.stash[_STARTED] = time.time()
     item.stash[_SUBTESTS] = []
-    item.config.stash[SESSION].current = TestRun(nodeid=item.nodeid)
+    item.config.stash[SESSION].begin(item.nodeid)
 
 
 def links_up(item: pytest.Item) -> None:
@@ -97,6 +98,24 @@ def _handle(item: pytest.Item) -> LinkHandle | None:
 
 def judge(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Make the rows of this phase, hang them on the report, and fail it when one that is required did not pass."""
+    try:
+        _judge(item, call, report)
+    except Exception as error:  # noqa: BLE001 - a fault of ours fails this test; it must not end the run of all others
+        _could_not_judge(item, report, error)
+
+
+def _could_not_judge(item: pytest.Item, report: pytest.TestReport, error: Exception) -> None:
+    """The rows of this test become ERROR, or at least stay NOT RUN."""
+    from pytest_netperf.record.canonical import encode
+    from pytest_netperf.rows import unjudged
+
+    said = f"pytest-netperf could not judge this test, which is a fault of its own ({type(error).__name__}: {error})"
+    report.outcome = "failed"
+    report.longrepr = "".join([*traceback.format_exception(error), said])
+    setattr(report, ROWS_ATTRIBUTE, encode(unjudged(item.stash[PLAN], said, item.stash.get(_ATTEMPT, 1))).decode())
+
+
+def _judge(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     if item.stash.get(_RUNNING, False):
         item.stash[_SUBTESTS].append(_ending(call, report))
         return

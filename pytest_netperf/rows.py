@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pytest_netperf.observe.measure import Measurement
     from pytest_netperf.traffic.result import Flow, Result, Workload
 
-__all__ = ["Ending", "rows_of", "summary"]
+__all__ = ["Ending", "rows_of", "summary", "unjudged"]
 
 _CLOCK_START_SECONDS = 0.002  # seen: 0.3 ms on a busy machine
 
@@ -101,6 +101,12 @@ def rows_of(
         msgspec.structs.replace(_worsened(row, ending), attempt=attempt, started_at=started_at, duration_s=duration_s)
         for row in rows
     ]
+
+
+def unjudged(plan: ItemPlan, reason: str, attempt: int) -> list[Row]:
+    """The planned rows of a test that could not be judged."""
+    rows = [_empty(plan, quantity, Verdict.ERROR, reason, "Report this fault.") for quantity in plan.quantities]
+    return [msgspec.structs.replace(row, id=plan.row_id(row.quantity), attempt=attempt) for row in rows]
 
 
 def _rows_of_quantity(plan: ItemPlan, run: TestRun, trials: list[_Trial], quantity: str) -> Iterator[Row]:

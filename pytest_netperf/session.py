@@ -71,6 +71,10 @@ class LinkHandle:
         if link is not None:
             link.close()
 
+    def forget(self) -> None:
+        """The link is gone already, with its keeper."""
+        self._link = None
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -149,6 +153,15 @@ class NetperfSession:
         )
         self.kept += link.kept
         return link
+
+    def begin(self, nodeid: str) -> None:
+        """A test begins: with an empty record, and with a keeper that lives, should the last one have died."""
+        self.current = TestRun(nodeid=nodeid)
+        if self._owner is not None and not self._owner.is_alive:
+            self._owner.close()
+            self._owner = None
+            for handle in self._handles.values():
+                handle.forget()
 
     def run_of(self, nodeid: str) -> TestRun:
         """The record of the running test, made when it is not there yet."""

@@ -108,6 +108,11 @@ class Owner:
             "everything that ran on them with it; run again"
         )
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the keeper process still runs."""
+        return self._process.poll() is None
+
     def close(self) -> None:
         """End the keeper and everything it owns, and wait until it has gone. Safe to call twice."""
         if os.getpid() != self._pid:

@@ -127,9 +127,12 @@ def test_an_output_folder_that_cannot_be_made(project, workers):
     project.write(
         {
             "conftest.py": """
-import pathlib
-def pytest_collection_finish(session):
-    pathlib.Path("parent").touch()
+import os, pathlib, pytest
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logstart():
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        pathlib.Path("parent").touch()
 """
         },
         test_all=TESTS.split("@pytest.mark.netperf_link")[0],

@@ -100,6 +100,12 @@ def test_skipped(): pass
     assert sorted(path.name for path in project.path.iterdir()) == ["pytest.ini", "test_plain.py"]
 
 
+def test_no_tests_are_no_success(project, workers):
+    run = project.run(*workers, "-p", "no:cacheprovider")
+    assert run.code == 5, run.text
+    assert [path.name for path in project.path.iterdir()] == ["pytest.ini"]
+
+
 def test_marks_of_a_class_do_not_change_its_tests_without_fixtures(project):
     project.write(
         test_mixed="""

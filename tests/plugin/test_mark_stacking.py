@@ -231,9 +231,9 @@ def test_conditions_choose_the_limit_of_each_link_and_direction(project, workers
 @pytest.mark.netperf_limit(throughput=">= 200 Mbps", speed="1G")
 @pytest.mark.netperf_limit(throughput=">= 100 Mbps", speed="1G", mtu=9000)
 @pytest.mark.netperf_limit(throughput=">= 10 Mbps", speed="100M", direction="reverse")
-@pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_rate(iperf3, direction):
-    iperf3.tcp(direction=direction)
+@pytest.mark.netperf_limit(throughput=">= 90 Mbps", direction="forward", streams=7, protocol="udp")
+def test_rate(iperf3):
+    iperf3.tcp(direction="reverse")
 """,
     )
     run = project.run("--netperf-bench=bench.toml", *workers)
@@ -243,12 +243,8 @@ def test_rate(iperf3, direction):
         for row in run.sheet["rows"]
     }
     assert found == {
-        ("p1", 1500, "forward"): ">= 50 Mbit/s",
-        ("p1", 9000, "forward"): ">= 50 Mbit/s",
         ("p1", 1500, "reverse"): ">= 10 Mbit/s",
         ("p1", 9000, "reverse"): ">= 10 Mbit/s",
-        ("sfp1", 1500, "forward"): ">= 200 Mbit/s",
-        ("sfp1", 9000, "forward"): ">= 100 Mbit/s",
         ("sfp1", 1500, "reverse"): ">= 200 Mbit/s",
         ("sfp1", 9000, "reverse"): ">= 100 Mbit/s",
     }

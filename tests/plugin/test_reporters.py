@@ -183,7 +183,8 @@ def test_the_terminal_has_a_word_letter_count_and_line_for_each(project, workers
         "test_setup": "ERROR",
         "test_no_limit": "INCONCLUSIVE",
         "test_skipped": "SKIPPED",
-    }  # -q leaves out the rows that passed
+        "test_pass": "PASS",
+    }
     run.has("SIM-0001 REJECTED 1 of 7 rows passed", "1 of 7 required rows failed", "Next: ")
 
 

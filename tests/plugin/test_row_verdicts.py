@@ -239,10 +239,8 @@ def test_each_verdict_alone_decides_exit_code_and_device(project):
     project.write(test_all=RECORDED)
     for name, code, device in (
         ("test_pass", 0, "ACCEPTED"),
-        ("test_information_beside_a_limit", 0, "ACCEPTED"),
         ("test_fail", 1, "REJECTED"),
         ("test_no_limit", 1, "NOT PROVEN"),
-        ("test_measures_nothing", 1, "NOT PROVEN"),
         ("test_skip_mark", 1, "NOT PROVEN"),
         ("test_not_required", 1, "NOT PROVEN"),  # there is no required row at all
         ("test_xfail_by_exception", 1, "NOT PROVEN"),
@@ -454,4 +452,27 @@ def test_without_iperf3_the_bench_is_at_fault_and_the_way_out_is_named(project, 
     assert row["verdict"] == "ERROR"
     for says in ("iperf3 is not installed", "apt-get install iperf3", "--netperf-engine libiperf"):
         assert says in row["reason"]
+    assert (run.code, run.sheet["verdict"]) == (1, "NOT PROVEN")
+
+
+def test_a_fault_of_our_own_judging_costs_one_test_and_not_the_run(project, workers):
+    project.write(
+        {
+            "conftest.py": """
+from pytest_netperf import rows
+original = rows.rows_of
+def broken(plan, *args, **kwargs):
+    if "test_fail" in plan.nodeid:
+        raise ZeroDivisionError("a bug")
+    return original(plan, *args, **kwargs)
+rows.rows_of = broken
+"""
+        },
+        test_all=RECORDED,
+    )
+    run = project.run(*workers, "-k", "test_pass or test_fail or test_at_the_limit")
+    assert "INTERNALERROR" not in run.text
+    ran = {name: verdict for name, verdict in run.verdicts.items() if verdict != "NOT RUN"}
+    assert ran == {"test_pass::power": "PASS", "test_fail::power": "ERROR", "test_at_the_limit::power": "PASS"}
+    assert "a fault of its own (ZeroDivisionError: a bug)" in run.rows["test_fail[SIM-0001]::power"]["reason"]
     assert (run.code, run.sheet["verdict"]) == (1, "NOT PROVEN")

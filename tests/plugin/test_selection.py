@@ -234,7 +234,6 @@ def test_equal_with_workers_and_without_other_plugins(project):
     assert plain.sheet["counts"] == {"FAIL": 1, "INCONCLUSIVE": 1, "SKIPPED": 1, "PASS": 2}
     assert plain.code == 1
     for arguments in (
-        ["-n2"],
         ["-n2", "--dist=loadfile"],
         ["-p", "no:xdist", "-p", "no:html", "-p", "no:rerunfailures", "-p", "no:timeout"],
     ):
