@@ -64,7 +64,7 @@ class Limit:
     """Where the number comes from, or where the limit was written."""
     conditions: Conditions = ()
     level: int = 0
-    """How close to the test it stands: 0 is closest, and each further place of its marks one more; 9 is a limits file."""
+    """How close to the test it stands: 0 is closest, each further place of its marks is one more, 9 a limits file."""
     warnings: tuple[str, ...] = ()
     """What looks like a mistake but is allowed; the caller shows it."""
 
