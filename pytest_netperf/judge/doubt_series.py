@@ -9,9 +9,9 @@ from pytest_netperf.judge import stationarity
 from pytest_netperf.judge.doubt import Doubt, KnownDoubt
 from pytest_netperf.judge.doubt_stream import large_packets_stopped
 from pytest_netperf.judge.scene import Scene, counted
-from pytest_netperf.judge.statistics import Sample
+from pytest_netperf.judge.statistics import Sample, quantile
 from pytest_netperf.quantities import format_value
-from pytest_netperf.traffic.result import Flow
+from pytest_netperf.traffic.result import Flow, Interval
 
 __all__ = ["DOUBTS", "RULES"]
 
@@ -48,7 +48,8 @@ BIMODAL: Final = KnownDoubt(
 OUTLIERS: Final = KnownDoubt(
     name="Outlier intervals",
     kind="note",
-    sign="From 10 intervals on: single ones that differ from the median by 6 robust standard deviations and 1 %.",
+    sign="From 10 intervals on: single ones that differ from the median by 6 robust standard deviations, 1 % and what "
+    "10 ms deliver.",
     meaning="Something disturbed them.",
     next_step=_PLOT,
 )
@@ -71,11 +72,18 @@ DOUBTS: Final = (STALL, STEP, TREND, BIMODAL, OUTLIERS, SHORT, FEW)
 _FEWEST: Final = 3
 _SHORT_SHARE: Final = 0.95
 _SHORT_SECONDS: Final = 0.3
+_HICCUP_SECONDS: Final = 0.01  # of data: a shaper's burst, the last words of iperf3, a process that woke up late
 _SMALLEST_COUNT: Final = 10  # datagrams an interval must hold for its rate to mean anything
 
 
-def _samples(flow: Flow) -> list[Sample]:
-    return [Sample(interval.seconds, interval.bytes * 8.0) for interval in counted(flow)]
+def _samples(intervals: list[Interval]) -> list[Sample]:
+    return [Sample(interval.seconds, interval.bytes * 8.0) for interval in intervals]
+
+
+def _steady_part(scene: Scene, flow: Flow) -> list[Interval]:
+    """The intervals that should be alike: not the first of a run without omitted seconds, which holds the start."""
+    intervals = counted(flow)
+    return intervals if scene.result.workload.omit_s else intervals[1:]
 
 
 def data_stall(scene: Scene) -> Iterator[Doubt]:
@@ -84,7 +92,7 @@ def data_stall(scene: Scene) -> Iterator[Doubt]:
         if large_packets_stopped(scene, flow) or _too_thin(scene):
             continue
         intervals = counted(flow)
-        still = stationarity.stalls(_samples(flow))
+        still = stationarity.stalls(_samples(intervals))
         if still:
             first = format_value(max(0.0, intervals[still[0]].start_s), "s", 3)
             yield STALL.seen(
@@ -105,7 +113,8 @@ def _too_thin(scene: Scene) -> bool:
 def rate_shape(scene: Scene) -> Iterator[Doubt]:
     """The one of step, trend and two levels that describes an unsteady run best."""
     for flow in scene.result.flows:
-        samples = _samples(flow)
+        intervals = _steady_part(scene, flow)
+        samples = _samples(intervals)
         if _too_thin(scene) or stationarity.stalls(samples):
             continue
         finders = (stationarity.step, stationarity.trend, stationarity.bimodality)
@@ -116,7 +125,7 @@ def rate_shape(scene: Scene) -> Iterator[Doubt]:
         low, high = (format_value(level, "bit/s") for level in shape.levels_bps)
         run = f"The {flow.direction} rate"
         if shape.kind == "step":
-            at = format_value(max(0.0, counted(flow)[shape.at].start_s), "s", 3)
+            at = format_value(max(0.0, intervals[shape.at].start_s), "s", 3)
             yield STEP.seen(f"{run} was {low} until {at}, then {high}.")
         elif shape.kind == "trend":
             yield TREND.seen(f"{run} went from {low} to {high}.")
@@ -127,17 +136,22 @@ def rate_shape(scene: Scene) -> Iterator[Doubt]:
 def outlier_intervals(scene: Scene) -> Iterator[Doubt]:
     """Single intervals far from all others."""
     for flow in scene.result.flows:
-        samples = _samples(flow)
+        intervals = _steady_part(scene, flow)
+        samples = _samples(intervals)
         if _too_thin(scene) or stationarity.stalls(samples):
             continue
-        far = stationarity.outliers(samples)
+        middle = quantile([sample.rate_bps for sample in samples], 0.5) if samples else 0.0
+        far = [
+            index
+            for index in stationarity.outliers(samples)
+            if abs(samples[index].rate_bps / middle - 1) * samples[index].seconds > _HICCUP_SECONDS
+        ]
         if far:
-            middle = sorted(sample.rate_bps for sample in samples)[len(samples) // 2]
             worst = max(far, key=lambda index: abs(samples[index].rate_bps - middle))
             yield OUTLIERS.seen(
                 f"{len(far)} of {len(samples)} intervals of the {flow.direction} run stand out, most of all "
                 f"{format_value(samples[worst].rate_bps, 'bit/s')} at "
-                f"{format_value(max(0.0, counted(flow)[worst].start_s), 's', 3)}; the median is "
+                f"{format_value(max(0.0, intervals[worst].start_s), 's', 3)}; the median is "
                 f"{format_value(middle, 'bit/s')}."
             )
 

@@ -49,8 +49,8 @@ ACK_ONLY: Final = KnownDoubt(
 FOREIGN: Final = KnownDoubt(
     name="Foreign traffic",
     kind="invalid",
-    sign="A port counted more bytes, one way or the other, than payload, framing, retransmissions and "
-    "acknowledgements come to, by more than 5 % and 1 MiB.",
+    sign="A port counted more bytes than payload, framing and retransmissions come to, by 5 % and 1 MiB, or, against "
+    "the direction of the run, more than acknowledgements, by 0.1 % of the payload and 1 MiB.",
     meaning="Other traffic was on the link, or the run counted too little.",
     next_step="Stop the other traffic and run it again.",
 )
@@ -67,6 +67,7 @@ _L2_BYTES: Final = 14 + 4  # header and FCS; some drivers count the FCS, some do
 _MOST_HEADERS: Final = 40 + 60 + _L2_BYTES  # IPv6 and TCP with all options: what one frame can carry beside payload
 _SLACK: Final = 0.05
 _SLACK_BYTES: Final = 1 << 20
+_CHATTER: Final = 0.001  # of the payload: neighbour discovery and the like in a long run
 _LARGEST_DATAGRAM: Final = 65507
 
 
@@ -124,10 +125,12 @@ def more_the_other_way_than_acknowledgements(scene: Scene) -> Iterator[Doubt]:
     if ports is None or received_bytes(flows[0]) is None:
         return
     (flow,) = flows
-    segments = ((received_bytes(flow) or 0) + _omitted_bytes(scene, flow)) / _packet(scene, flow)[0]
+    payload = (received_bytes(flow) or 0) + _omitted_bytes(scene, flow)
+    segments = payload / _packet(scene, flow)[0] + (flow.retransmits or 0)
     tcp = scene.result.workload.protocol == "tcp"
-    most = (segments + (flow.retransmits or 0)) * _MOST_HEADERS * (1 + _SLACK) * tcp + _SLACK_BYTES
-    for port, verb, counted, _ in _both_ends((ports[1], ports[0])):
+    for port, verb, counted, packets in _both_ends((ports[1], ports[0])):
+        acknowledgements = min(segments * (1 + _SLACK), packets) if tcp else 0
+        most = acknowledgements * _MOST_HEADERS + _CHATTER * payload + _SLACK_BYTES
         if counted > most:
             shown, explained = format_pair(counted, most, "B")
             yield FOREIGN.seen(

@@ -103,8 +103,8 @@ def between(before: HostReading, after: HostReading) -> Host:
         throttled = max(0, after.throttle_events - before.throttle_events)
     return Host(
         seconds=round(seconds, 6),
-        clock_step_s=round(after.realtime_s - before.realtime_s - seconds, 6),
-        suspended_s=round(after.boottime_s - before.boottime_s - seconds, 6),
+        clock_step_s=round(after.realtime_s - before.realtime_s - seconds, 6) + 0.0,
+        suspended_s=round(after.boottime_s - before.boottime_s - seconds, 6) + 0.0,
         softnet_dropped=softnet[0],
         softnet_squeezed=softnet[1],
         throttle_events=throttled,
