@@ -154,11 +154,18 @@ class SeriesJudge:
         kept, _ = _trim(window)
         if len(kept) < self.profile.min_intervals or side_of_limit(kept, self.limit) is None:
             return False
-        if _shapes(kept) or stationarity.stalls(window):
+        if _shapes(kept) or stationarity.stalls(window) or self._crossing(kept):
             return False
         value = mean_rate_bps(kept)
         expanded = uncertainty_of(kept, noise_of(kept), declared_between=self.declared_between).expanded_bps
         return self.rule.decide(value, expanded, self.limit) is not Verdict.INCONCLUSIVE
+
+    def _crossing(self, kept: list[Sample]) -> bool:
+        """Whether single outliers lie on the other side of a bound: perhaps the first of a second mode."""
+        bounds = [bound for bound in (self.limit.low, self.limit.high) if bound is not None]
+        value = mean_rate_bps(kept)
+        far = [kept[place].rate_bps for place in stationarity.outliers(kept)]
+        return any((rate < bound) != (value < bound) for rate in far for bound in bounds)
 
     # ---- at its end --------------------------------------------------------------------------------------------------
 
@@ -255,8 +262,8 @@ class SeriesJudge:
         saved_s = self.profile.longest_s - self.seconds
         return replace(
             judgement,
-            reason=f"{judgement.reason} Decided after {self.seconds:.4g} s, {saved_s:.3g} s saved: the always-valid bound "
-            f"({ALPHA * 100:g} % on either side) excludes the limit.",
+            reason=f"{judgement.reason} Decided after {self.seconds:.4g} s, {saved_s:.3g} s saved: the always-valid "
+            f"bound ({ALPHA * 100:g} % on either side) excludes the limit.",
         )
 
     def _straddles(self, shape: stationarity.Shape) -> bool:
@@ -315,8 +322,8 @@ def _agrees(side: Side | None, verdict: Verdict) -> bool:
 def _trim(window: list[Sample]) -> tuple[list[Sample], float]:
     """The window without its warm-up, and the length of that in s.
 
-    MSER-5 proposes and the step says where: only a significant rise within the first 5 s is a warm-up. A longer one is a
-    finding, and so is a fall.
+    MSER-5 proposes and the step says where: only a significant rise within the first 5 s is a warm-up. A longer one is
+    a finding, and so is a fall.
     """
     proposed = mser5([sample.rate_bps for sample in window])
     shape = stationarity.step(window) if proposed else None
