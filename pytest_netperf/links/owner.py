@@ -105,7 +105,7 @@ class Owner:
             how = f"killed by {signal.Signals(number).name}" if number > 0 else f"exit code {code}"
         return KeeperError(
             f"the keeper process, which owns the links of this run, is gone ({how}) at {op!r}, and its links and "
-            "everything that ran on them with it; run again"
+            "everything that ran on them with it"
         )
 
     @property

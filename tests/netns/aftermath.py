@@ -51,6 +51,8 @@ class Traces:
 
     tag: str = field(default_factory=lambda: secrets.token_hex(8))
     namespaces: set[int] = field(default_factory=set)
+    holders: set[tuple[int, int]] = field(default_factory=set)
+    """(namespace, process) as seen; the kernel soon gives the number of a namespace that went to another one."""
     sockets: set[str] = field(default_factory=set)
     mounts: list[str] = field(default_factory=lambda: _mounts())
 
@@ -81,6 +83,8 @@ class Traces:
         for process in self.processes():
             self.namespaces |= set(_namespaces_of(process.pid)) - {ours}
             held |= set(_links_of(process.pid))
+        if self.namespaces:
+            self.holders |= {(inode, pid) for pid in _pids() for inode in self.namespaces & set(_namespaces_of(pid))}
         for line in _unix_sockets():
             if f"socket:[{line[6]}]" in held:
                 self.sockets.add(line[6])
@@ -90,10 +94,7 @@ class Traces:
         found = [f"process {process}" for process in self.processes()]
         found += [f"socket {line[-1]}" for line in _unix_sockets() if line[6] in self.sockets]
         found += [f"mount {line}" for line in _mounts() if line not in self.mounts]
-        if self.namespaces:
-            for pid in _pids():
-                for inode in self.namespaces.intersection(_namespaces_of(pid)):
-                    found.append(f"namespace {inode} of process {pid}")
+        found += [f"namespace {inode} of {pid}" for inode, pid in self.holders if inode in _namespaces_of(pid)]
         return found
 
     def assert_gone(self, seconds: float = GONE_SECONDS) -> None:
