@@ -173,7 +173,12 @@ def _trial(
         evidence=Evidence(
             series=points,
             series_from=source,
-            facts={**_facts(measurement), **link_facts},
+            facts={
+                **_facts(measurement),
+                **({"tester_limited": findings.tester_limited} if findings.tester_limited else {}),
+                "rate_explained": findings.rate_explained,
+                **link_facts,
+            },
             doubts=findings.shown_for("throughput"),
             documents={"client": result.client_output, "server": result.server_output},
         ),

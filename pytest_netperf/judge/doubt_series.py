@@ -56,7 +56,7 @@ OUTLIERS: Final = KnownDoubt(
 SHORT: Final = KnownDoubt(
     name="Run shorter than asked",
     kind="note",
-    sign="The receiver's seconds, or those of the intervals, fall short of the asked ones by 5 % and 0.3 s or more.",
+    sign="The receiver's seconds, or those of the intervals, fall short of the asked ones by more than 5 % and 0.3 s.",
     meaning="The rate is of a part of the run only.",
     next_step="Find out what held the run up, and run it again.",
 )
@@ -73,6 +73,7 @@ _FEWEST: Final = 3
 _SHORT_SHARE: Final = 0.95
 _SHORT_SECONDS: Final = 0.3
 _HICCUP_SECONDS: Final = 0.01  # of data: a shaper's burst, the last words of iperf3, a process that woke up late
+_STEP_BEFORE_MODES: Final = 1.5
 _SMALLEST_COUNT: Final = 10  # datagrams an interval must hold for its rate to mean anything
 
 
@@ -117,8 +118,10 @@ def rate_shape(scene: Scene) -> Iterator[Doubt]:
         samples = _samples(intervals)
         if _too_thin(scene) or stationarity.stalls(samples):
             continue
-        finders = (stationarity.step, stationarity.trend, stationarity.bimodality)
-        shapes = [shape for find in finders if (shape := find(samples)) is not None]
+        shapes = [shape for find in (stationarity.step, stationarity.trend) if (shape := find(samples)) is not None]
+        modes = stationarity.bimodality(samples)
+        if modes is not None:  # a step has two levels too, and says more: it must be clearly worse to lose
+            shapes.append(modes._replace(unexplained=modes.unexplained * _STEP_BEFORE_MODES))
         if not shapes:
             continue
         shape = min(shapes, key=lambda each: each.unexplained)
@@ -166,7 +169,7 @@ def run_too_short(scene: Scene) -> Iterator[Doubt]:
         lasted = [sum(interval.seconds for interval in intervals) + spared] if intervals else []
         lasted += [flow.received_seconds] if flow.received_seconds else []
         shortest = min(lasted, default=asked)
-        if shortest < _SHORT_SHARE * asked and asked - shortest >= _SHORT_SECONDS:
+        if shortest < _SHORT_SHARE * asked and asked - shortest > _SHORT_SECONDS:
             yield SHORT.seen(
                 f"The {flow.direction} run counted for {format_value(shortest, 's', 3)} of the "
                 f"{format_value(asked, 's', 3)} asked for."

@@ -104,7 +104,8 @@ _JUDGED: Final = frozenset({Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE})
 """Verdicts that a limit can change. The others say that the measurement failed or is not true: no limit mends that."""
 _TESTER: Final = "Tester-limited: "
 _BY_TESTER: Final = "the tester may be the cause: "
-_BUSY, _STEAL = 0.95, 0.05  # as judge.doubts
+_BUSY, _STEAL = 0.95, 0.05  # as judge.doubt_tester
+_RATES: Final = frozenset({"throughput", "frame_rate", "wire_rate"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,16 +166,20 @@ def _count(value: Any) -> int | None:
 
 
 def _tester_limited(row: Row) -> str | None:
-    """What the row says of its tester: as a doubt, in its reason, or in the load that was recorded."""
+    """What the row says of its tester: as a fact; in older journals as a doubt, in its reason, or in the load."""
+    facts = row.evidence.facts
+    if "rate_explained" in facts:
+        limited, spared = facts.get("tester_limited"), facts["rate_explained"] is True and row.quantity in _RATES
+        return limited if isinstance(limited, str) and not spared else None
     for doubt in row.evidence.doubts:
         if doubt.startswith(_TESTER):
             return doubt.removeprefix(_TESTER)
     _, found, why = row.reason.partition(_BY_TESTER)
     if found:
         return why
-    if row.quantity in ("throughput", "frame_rate", "wire_rate"):
+    if row.quantity in _RATES:
         return None  # a limited tester is always among the doubts of these
-    busy, steal = row.evidence.facts.get("cpu_busy"), row.evidence.facts.get("cpu_steal")
+    busy, steal = facts.get("cpu_busy"), facts.get("cpu_steal")
     if isinstance(busy, list) and any(isinstance(each, int | float) and each >= _BUSY for each in busy):
         return f"A CPU of the tester was {format_value(max(busy), 'ratio', 3)} busy."
     if isinstance(steal, int | float) and steal >= _STEAL:
