@@ -50,7 +50,7 @@ class KnownDoubt:
     @property
     def effect(self) -> str:
         """What it does to the verdict."""
-        return EFFECTS[self.kind] + ("; where it explains too little, none" if self.or_note else "")
+        return EFFECTS[self.kind] + ("; none where it cannot have mattered" if self.or_note else "")
 
     def seen(self, what: str, *, note: bool = False) -> Doubt:
         """The doubt with what was seen this time."""

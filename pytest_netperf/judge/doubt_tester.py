@@ -24,7 +24,7 @@ CPU_BOUND: Final = KnownDoubt(
 STEAL: Final = KnownDoubt(
     name="CPU taken by a hypervisor",
     kind="tester",
-    sign="5 % of a CPU or more went to other guests (steal).",
+    sign="At least 5 % of a CPU went to other guests (steal).",
     meaning="This machine is a guest that did not get the time it needed.",
     next_step="Measure on a machine of its own, or give this guest CPUs of its own.",
 )
