@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+from pytest_netperf.judge.profile import PROFILES
 from pytest_netperf.series_cli import SERIES_KEYS
 
 pytest_plugins = ["pytester"]
@@ -233,3 +238,29 @@ def test_a_journal_that_was_cut_short_is_never_all_pass(project, journal):
     done = project.command("judge", str(cut), "--limits", "l.toml")
     assert done.returncode == 1
     assert "was expected and never arrived" in done.stdout
+
+
+# ---- documentation and benchmark -------------------------------------------------------------------------------------
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_documented_keys_and_profiles_are_those_of_the_code():
+    page = (ROOT / "docs/reference/command-line.md").read_text("utf-8").partition("## judge --json")[2]
+    assert tuple(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == SERIES_KEYS
+    page = (ROOT / "docs/reference/profiles.md").read_text("utf-8")
+    rows = [[cell.strip() for cell in row.strip("| ").split("|")] for row in re.findall(r"^\| `.*", page, re.MULTILINE)]
+    assert rows == [
+        [f"`{each.name}`", f"{each.duration_s:g}", f"{each.omit_s:g}", str(each.min_intervals), str(each.repetitions),
+         "yes" if each.sequential else "no", each.purpose]
+        for each in PROFILES.values()
+    ]  # fmt: skip
+
+
+def test_the_benchmark_runs():
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "benchmarks/decision.py"), "--smoke"],
+        capture_output=True, text=True, timeout=60, check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Monte Carlo error" in done.stdout
