@@ -206,7 +206,10 @@ def false_doubts(rng: random.Random, rounds: int) -> None:
                 seen[doubt.partition(":")[0]] += 1
         print(
             f"{phi:.1f}  "
-            + "  ".join(percent(seen[name] / rounds) for name in ("Rate step", "Trend", "Two modes", "Outliers"))
+            + "  ".join(
+                percent(seen[name] / rounds)
+                for name in ("Rate step", "Rate trend", "Bimodal intervals", "Outlier intervals")
+            )
         )
 
 

@@ -11,7 +11,7 @@ from pytest_netperf.judge.judgement import BOUND_TOLERANCE
 from pytest_netperf.judge.scene import Scene, delta, run_backwards
 from pytest_netperf.quantities import format_pair, format_value
 
-__all__ = ["DOUBTS", "RULES"]
+__all__ = ["BINARY_UNITS", "DOUBTS", "RULES", "binary_unit"]
 
 PORT_ERRORS: Final = KnownDoubt(
     name="Port errors",
@@ -88,16 +88,21 @@ def above_the_ceiling(scene: Scene) -> Iterator[Doubt]:
             )
 
 
+def binary_unit(ratio: float) -> str | None:
+    """The binary unit that a rate of this ratio to its ceiling looks like when it is read as a decimal one."""
+    return next((unit for unit, typical in _BINARY.items() if abs(ratio / typical - 1) <= _BINARY_WIDTH), None)
+
+
 def looks_binary(scene: Scene) -> Iterator[Doubt]:
     """A ratio of 0.931 or 0.954 to the ceiling is what binary units read as decimal ones look like."""
     for flow in scene.result.flows:
         if not scene.ceiling_bps or flow.received_bps is None or scene.result.workload.bitrate_bps is not None:
             continue
         ratio = flow.received_bps / scene.ceiling_bps
-        for unit, typical in _BINARY.items():
-            if abs(ratio / typical - 1) <= _BINARY_WIDTH:
-                shown = format_value(ratio, "ratio", 3)
-                yield BINARY_UNITS.seen(f"The {flow.direction} rate is {shown} of the ceiling, as if in {unit}.")
+        unit = binary_unit(ratio)
+        if unit is not None:
+            shown = format_value(ratio, "ratio", 3)
+            yield BINARY_UNITS.seen(f"The {flow.direction} rate is {shown} of the ceiling, as if in {unit}.")
 
 
 RULES: Final = (port_trouble, above_the_ceiling, looks_binary)

@@ -13,7 +13,7 @@ from pytest_netperf.judge.statistics import Sample, quantile
 from pytest_netperf.quantities import format_value
 from pytest_netperf.traffic.result import Flow, Interval
 
-__all__ = ["DOUBTS", "RULES"]
+__all__ = ["BIMODAL", "DOUBTS", "OUTLIERS", "RULES", "STALL", "STEP", "TREND"]
 
 _PLOT: Final = "Look at the plot over time; run it again, and longer."
 

@@ -18,7 +18,6 @@ The questions, in this order; the first answer that is not "go on" is the verdic
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -28,6 +27,7 @@ from pytest_netperf.judge.judgement import Judgement, Measured, judge
 from pytest_netperf.judge.limits import ResolvedLimit
 from pytest_netperf.judge.profile import Profile
 from pytest_netperf.judge.sequential import ALPHA, Side, side_of_limit
+from pytest_netperf.judge.series_doubts import describe_shape, doubts_of_profile, doubts_of_rate, doubts_of_window
 from pytest_netperf.judge.statistics import (
     BURST_BITS,
     Sample,
@@ -40,14 +40,14 @@ from pytest_netperf.judge.statistics import (
     without_tail,
 )
 from pytest_netperf.judge.verdict import Verdict
-from pytest_netperf.quantities import format_pair, format_value
+from pytest_netperf.quantities import format_value
 
 __all__ = ["SeriesJudge", "SeriesVerdict"]
 
 _EDGE: Final = 0.05  # of an interval: clocks of the two ends do not tick together
 _LONGEST_WARM_UP_S: Final = 5.0
-_BINARY: Final = {"Gibit/s": 1e9 / 2**30, "Mibit/s": 1e6 / 2**20}
-_BINARY_WIDTH: Final = 0.003
+_MEASURE_LONGER: Final = "Measure longer, or choose a shorter profile."
+_FIND_THE_CHANGE: Final = "Find out what changed during the run (speed, heat, other traffic), then run a soak."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,6 @@ class SeriesJudge:
         self.stopped_early = False
         self._counted: list[Sample] = []
         self._counted_s = 0.0
-        self._looked_at = 0
 
     def add(self, sample: Sample) -> bool:
         """Take one more interval; True when the run has said enough or is as long as its profile allows."""
@@ -110,44 +109,59 @@ class SeriesJudge:
     def verdict(self) -> SeriesVerdict:
         """The verdict on what was added so far."""
         window = without_tail(regroup(self._counted))
+        missing = self._missing(window)
         if not window:
-            return self._too_short(None, None, None, None, ())
+            return self._answer(_open(f"The series is too short: {missing}.", _MEASURE_LONGER, None))
         kept, warm_up_s = _trim(window)
         noise = noise_of(kept)
         value = mean_rate_bps(kept)
         uncertainty = uncertainty_of(kept, noise, declared_between=self.declared_between)
         shapes = _shapes(kept)
-        doubts = tuple(self._doubts(kept, window, warm_up_s, value, shapes))
         judgement = judge(self._measured(value, kept), self.limit)
         if judgement.verdict in (Verdict.PASS, Verdict.FAIL):
-            missing = self._missing(window)
             if missing is not None:
-                return self._too_short(value, uncertainty, noise.n_eff, judgement.margin, doubts)
-            judgement = self._decide(judgement, value, uncertainty, kept, shapes)
+                judgement = _open(f"The series is too short: {missing}.", _MEASURE_LONGER, judgement.margin)
+            else:
+                judgement = self._decide(judgement, value, uncertainty, kept, shapes)
+        doubts = (
+            *doubts_of_window(kept, window, warm_up_s, shapes),
+            *doubts_of_rate(value, self.bound_bps),
+            *doubts_of_profile(self.profile, self.declared_between),
+        )
+        return self._answer(judgement, value, uncertainty, noise.n_eff, doubts)
+
+    def _answer(
+        self,
+        judgement: Judgement,
+        value_bps: float | None = None,
+        uncertainty: Uncertainty | None = None,
+        n_eff: float | None = None,
+        doubts: tuple[str, ...] = (),
+    ) -> SeriesVerdict:
         return SeriesVerdict(
             verdict=judgement.verdict,
             reason=judgement.reason,
             next_step=judgement.next_step,
             seconds_used=self.seconds,
-            time_saved_s=max(0.0, self.profile.longest_s - self.seconds) if self.stopped_early else 0.0,
+            time_saved_s=self._saved_s,
             stopped_early=self.stopped_early,
-            value_bps=value,
+            value_bps=value_bps,
             uncertainty=uncertainty,
-            n_eff=noise.n_eff,
+            n_eff=n_eff,
             margin=judgement.margin,
             doubts=doubts,
         )
+
+    @property
+    def _saved_s(self) -> float:
+        return max(0.0, self.profile.longest_s - self.seconds) if self.stopped_early else 0.0
 
     # ---- while it runs -----------------------------------------------------------------------------------------------
 
     def _enough(self) -> bool:
         """Whether a verdict now would be the right one to stop for: decided, steady, and outside any guard band."""
         window = regroup(self._counted)
-        whole = len(window) - (1 if window and window[-1].seconds < 0.95 else 0)
-        if whole < self.profile.min_intervals or whole == self._looked_at:
-            return False
-        self._looked_at = whole
-        if whole < len(window):  # an interval that is still growing does not count yet
+        if len(window) < self.profile.min_intervals or window[-1].seconds < 1 - _EDGE:  # the last one still grows
             return False
         if side_of_limit(window, self.limit) is None and stationarity.step(window) is None:
             return False
@@ -190,29 +204,6 @@ class SeriesJudge:
             return f"{self._counted_s:.4g} s after the omit, profile {self.profile.name} asks for {needed_s:g} s"
         return None
 
-    def _too_short(
-        self,
-        value: float | None,
-        uncertainty: Uncertainty | None,
-        n_eff: float | None,
-        margin: float | None,
-        doubts: tuple[str, ...],
-    ) -> SeriesVerdict:
-        missing = self._missing(without_tail(regroup(self._counted)))
-        return SeriesVerdict(
-            verdict=Verdict.INCONCLUSIVE,
-            reason=f"The series is too short: {missing}.",
-            next_step="Measure longer, or choose a shorter profile.",
-            seconds_used=self.seconds,
-            time_saved_s=0.0,
-            stopped_early=False,
-            value_bps=value,
-            uncertainty=uncertainty,
-            n_eff=n_eff,
-            margin=margin,
-            doubts=doubts,
-        )
-
     def _decide(
         self,
         judgement: Judgement,
@@ -221,98 +212,43 @@ class SeriesJudge:
         kept: list[Sample],
         shapes: list[stationarity.Shape],
     ) -> Judgement:
-        said = judgement.reason.rstrip(".")
+        """A PASS or FAIL of the value alone, held against everything that may leave it open."""
+        said, margin = judgement.reason.rstrip("."), judgement.margin
         for shape in shapes:
             if self._straddles(shape):
-                return replace(
-                    judgement,
-                    verdict=Verdict.INCONCLUSIVE,
-                    reason=f"{said}, but the mean describes no part of the run: {_describe(shape, kept)} lie on both "
-                    "sides of the limit.",
-                    next_step="Find out what changed during the run (speed, heat, other traffic), then run a soak.",
-                )
+                levels = describe_shape(shape, kept)
+                reason = f"{said}, but the mean describes no part of the run: {levels} lie on both sides of the limit."
+                return _open(reason, _FIND_THE_CHANGE, margin)
         side = side_of_limit(kept, self.limit) if self.profile.sequential else None
         if self.profile.sequential and side is None:
-            return replace(
-                judgement,
-                verdict=Verdict.INCONCLUSIVE,
-                reason=f"{said}, but {self.seconds:.4g} s of traffic do not decide it: the intervals scatter too much "
-                "for a value so near to the limit.",
-                next_step="Run a type-test, or find out why the rate is unsteady.",
+            reason = (
+                f"{said}, but {self.seconds:.4g} s of traffic do not decide it: the intervals scatter too much for a "
+                "value so near to the limit."
             )
+            return _open(reason, "Run a type-test, or find out why the rate is unsteady.", margin)
         expanded = uncertainty.expanded_bps
         ruled = self.rule.decide(value, expanded, self.limit)
         if ruled is Verdict.INCONCLUSIVE:
-            return replace(
-                judgement,
-                verdict=ruled,
-                reason=f"{said}, but the limit is within the guard band of {format_value(expanded, 'bit/s', 3)} "
-                f"(rule {self.rule.name}, {self.rule.role}).",
-                next_step="Reduce the uncertainty (longer or repeated runs), or agree on another limit.",
-            )
+            band = f"{format_value(expanded, 'bit/s', 3)} (rule {self.rule.name}, {self.rule.role})"
+            reason = f"{said}, but the limit is within the guard band of {band}."
+            return _open(reason, "Reduce the uncertainty (longer or repeated runs), or agree on another limit.", margin)
         if ruled is not judgement.verdict or not _agrees(side, ruled):
-            return replace(
-                judgement,
-                verdict=Verdict.INCONCLUSIVE,
-                reason=f"{said}, but the evidence and the decision rule do not agree.",
-                next_step="Run a type-test.",
-            )
+            return _open(f"{said}, but the evidence and the decision rule do not agree.", "Run a type-test.", margin)
         if not self.stopped_early:
             return judgement
-        saved_s = self.profile.longest_s - self.seconds
         return replace(
             judgement,
-            reason=f"{judgement.reason} Decided after {self.seconds:.4g} s, {saved_s:.3g} s saved: the always-valid "
-            f"bound ({ALPHA * 100:g} % on either side) excludes the limit.",
+            reason=f"{judgement.reason} Decided after {self.seconds:.4g} s, {self._saved_s:.3g} s saved: the "
+            f"always-valid bound ({ALPHA * 100:g} % on either side) excludes the limit.",
         )
 
     def _straddles(self, shape: stationarity.Shape) -> bool:
         low, high = min(shape.levels_bps), max(shape.levels_bps)
         return any(bound is not None and low < bound <= high for bound in (self.limit.low, self.limit.high))
 
-    def _doubts(
-        self,
-        kept: list[Sample],
-        window: list[Sample],
-        warm_up_s: float,
-        value: float,
-        shapes: list[stationarity.Shape],
-    ) -> Iterator[str]:
-        if warm_up_s:
-            yield (
-                f"Warm-up: the first {warm_up_s:.3g} s after the omit were slower and do not count (MSER-5). "
-                "Omit more if that is usual here."
-            )
-        for shape in shapes:
-            yield f"{_NAMES[shape.kind]}: {_describe(shape, kept)}; the mean hides that. Look at the plot over time."
-        still = stationarity.stalls(window)
-        if still:
-            yield (
-                f"Stall: next to nothing arrived in {len(still)} of {len(window)} intervals, first at interval "
-                f"{still[0] + 1} after the omit. Look for link losses and lost frames at that time."
-            )
-        far = [place for place in stationarity.outliers(kept) if place not in still or len(still) == 0]
-        if far and not shapes:
-            worst = min(far, key=lambda place: kept[place].rate_bps)
-            yield (
-                f"Outliers: {len(far)} of {len(kept)} intervals are far from the others, the slowest with "
-                f"{format_value(kept[worst].rate_bps, 'bit/s')}. Look for other traffic or load at that time."
-            )
-        if self.bound_bps:
-            for unit, typical in _BINARY.items():
-                if abs(value / self.bound_bps / typical - 1) <= _BINARY_WIDTH:
-                    yield (
-                        f"Binary units: the value is {format_value(value / self.bound_bps, 'ratio', 3)} of the "
-                        f"ceiling, which looks like {unit} read as decimal. Check the unit of the number and its limit."
-                    )
-        if self.profile.repetitions > 1 and self.declared_between is None:
-            yield (
-                f"One run: profile {self.profile.name} asks for {self.profile.repetitions}, and the spread between "
-                "runs is not known."
-            )
 
-
-_NAMES: Final = {"step": "Rate step", "trend": "Trend", "bimodal": "Two modes"}
+def _open(reason: str, next_step: str, margin: float | None) -> Judgement:
+    return Judgement(Verdict.INCONCLUSIVE, reason, next_step, margin)
 
 
 def _agrees(side: Side | None, verdict: Verdict) -> bool:
@@ -344,13 +280,3 @@ def _shapes(kept: list[Sample]) -> list[stationarity.Shape]:
     if modes is not None and (not found or modes.unexplained < found[0].unexplained):
         found.append(modes)
     return found
-
-
-def _describe(shape: stationarity.Shape, kept: list[Sample]) -> str:
-    first, second = format_pair(*shape.levels_bps, "bit/s")
-    if shape.kind == "step":
-        at_s = math.fsum(sample.seconds for sample in kept[: shape.at])
-        return f"{first} for {at_s:.3g} s and {second} after that"
-    if shape.kind == "trend":
-        return f"{first} at the begin and {second} at the end"
-    return f"clusters at {first} and at {second}"

@@ -205,7 +205,7 @@ def test_single_intervals_across_the_limit_keep_the_run_going(odd, rest, verdict
     found = screened(samples)
     assert not found.stopped_early, "it may have been the first of a second mode"
     assert found.verdict is verdict
-    assert found.doubts[0].startswith("Outliers: 1 of 60")
+    assert found.doubts[0].startswith("Outlier intervals: 1 of 60")
 
 
 @pytest.mark.parametrize("at", [20, 30])
@@ -223,7 +223,7 @@ def test_a_step_that_stays_on_one_side_is_doubted_and_decided():
     assert found.verdict is Verdict.PASS
     assert not found.stopped_early, "an unsteady run is not cut short"
     assert found.seconds_used == 63
-    assert found.doubts[0].startswith("Rate step: 2.7")
+    assert found.doubts[0].startswith("Rate step: The rates were 2.7")
 
 
 def test_a_ramp_of_five_seconds_is_warm_up_and_a_longer_one_is_a_finding():
@@ -251,7 +251,7 @@ def test_two_modes_around_the_limit_are_not_decided(seed, share):
     samples = [both[rng.random() < share][second] for second in range(63)]
     found = screened(samples)
     assert found.verdict is Verdict.INCONCLUSIVE, found.reason
-    assert any(doubt.startswith("Two modes") for doubt in found.doubts)
+    assert any(doubt.startswith("Bimodal intervals: ") for doubt in found.doubts)
 
 
 def test_a_stall_is_not_cut_short_and_is_named():
@@ -259,14 +259,19 @@ def test_a_stall_is_not_cut_short_and_is_named():
     samples[6] = Sample(1.0, 0.0)
     found = screened(samples)
     assert not found.stopped_early
-    assert any(doubt.startswith("Stall: next to nothing arrived in 1 of 60 intervals") for doubt in found.doubts)
+    assert any(
+        doubt.startswith("Data stall: Next to nothing arrived in 1 of 60 intervals, first 3 s after the omit.")
+        for doubt in found.doubts
+    )
 
 
 def test_outliers_are_named():
     samples = steady(1.02, sd=0.0005)
     samples[40] = Sample(1.0, 1.9e9)
     (doubt,) = replay(samples, LIMIT, FIXED, SIMPLE).doubts
-    assert doubt.startswith("Outliers: 1 of 60 intervals are far from the others, the slowest with 1.9 Gbit/s")
+    assert doubt.startswith(
+        "Outlier intervals: 1 of 60 intervals are far from the others, the slowest of them with 1.9 Gbit/s"
+    )
 
 
 # ---- what cannot be true ---------------------------------------------------------------------------------------------
