@@ -1,0 +1,252 @@
+"""Without root: the same tests, the same links, no sudo; and one clear line where the kernel does not allow it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aftermath import Traces
+
+import pytest_netperf
+from pytest_netperf.links.kernel import has_capabilities
+
+pytestmark = pytest.mark.netns
+
+NOBODY_SPECIAL = 54321
+ROOT = Path(pytest_netperf.__file__).parents[1]
+SITE_PACKAGES = Path(pytest.__file__).parents[1]
+WORKERS = pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["one process", "two workers"])
+
+FIVE_LINES = """
+import pytest
+
+@pytest.mark.netperf_link(speed="100M")
+@pytest.mark.netperf_limit(throughput=">= 10 Mbps")
+def test_line_rate(iperf3):
+    iperf3.tcp(duration=1, omit=0)
+"""
+WHO_AM_I = """
+import os
+import pytest
+
+pytestmark = pytest.mark.netperf_limit(power="<= 15 W")
+
+def test_who_i_am(netperf_link, netperf_record):
+    before = os.getresuid(), os.getresgid(), os.getgroups(), os.stat("/proc/self/ns/net").st_ino
+    assert netperf_link.a.run(["true"]).returncode == 0
+    assert (os.getresuid(), os.getresgid(), os.getgroups(), os.stat("/proc/self/ns/net").st_ino) == before
+    uid = int(os.environ["EXPECTED_UID"])
+    assert before[:2] == ((uid, uid, uid), (uid, uid, uid))
+    assert before[3] == int(os.environ["EXPECTED_NET"])
+    for name in ("user", "pid", "mnt"):
+        assert os.readlink(f"/proc/self/ns/{name}") == os.environ[f"EXPECTED_{name}"]
+    open("mine", "w").close()
+    assert os.stat("mine").st_uid == uid
+    netperf_record("power", 5, "W")
+
+def test_programs_on_the_link_write_files_of_mine(netperf_link, netperf_record):
+    netperf_link.b.run(["touch", "from-the-link"], check=True)
+    assert os.stat("from-the-link").st_uid == int(os.environ["EXPECTED_UID"])
+    netperf_record("power", 5, "W")
+
+def test_programs_on_the_link_may_configure_it(netperf_link, netperf_record):
+    netperf_link.a.run(["ip", "link", "set", netperf_link.a.interface, "txqueuelen", "500"], check=True)
+    netperf_record("power", 5, "W")
+"""
+LOSS = """
+import pytest
+
+@pytest.mark.netperf_link(speed="100M", fault={"loss": "5 %"})
+@pytest.mark.netperf_limit(frame_loss_ratio="<= 0.1 %")
+def test_loss(iperf3):
+    iperf3.udp(bitrate="20 Mbps", duration=2, omit=0)
+"""
+
+
+@dataclass
+class Home:
+    """A folder of an ordinary user, and pytest as that user in it."""
+
+    path: Path
+    uid: int
+    python: str
+    search_path: str
+    traces: Traces
+
+    def run(self, *arguments: str, prefix: tuple[str, ...] = (), user: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run pytest; ``user`` false: as whoever we are."""
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
+            **self.traces.environment,
+            "HOME": str(self.path),
+            "TMPDIR": str(self.path),
+            "PYTHONPATH": self.search_path,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "COLUMNS": "400",
+            "EXPECTED_UID": str(self.uid),
+            "EXPECTED_NET": str(os.stat("/proc/self/ns/net").st_ino),  # noqa: PTH116 - follows the magic link
+            **{f"EXPECTED_{name}": str(Path(f"/proc/self/ns/{name}").readlink()) for name in ("user", "pid", "mnt")},
+        }
+        other = {"user": self.uid, "group": self.uid, "extra_groups": []} if user and os.getuid() == 0 else {}
+        done = subprocess.run(
+            [*prefix, self.python, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+            cwd=self.path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            **other,  # type: ignore[call-overload]
+        )
+        self.traces.assert_gone()
+        return done
+
+    def sheet(self) -> dict[str, Any]:
+        (sheet,) = self.path.glob("netperf-results/*/*/sheet.json")
+        return json.loads(sheet.read_text())  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    """Outside of tmp_path, whose parents only root may enter. Skips where no interpreter is there for everyone."""
+    uid = NOBODY_SPECIAL if os.getuid() == 0 else os.getuid()
+    python, search_path = interpreter_for(uid)
+    path = Path(tempfile.mkdtemp(prefix="netperf-home-", dir="/tmp"))
+    os.chown(path, uid, -1)
+    yield Home(path, uid, python, search_path, Traces())
+    shutil.rmtree(path)
+
+
+def interpreter_for(uid: int) -> tuple[str, str]:
+    """An interpreter that this user can execute, and the PYTHONPATH with which it finds us and pytest."""
+    reasons = []
+    minor = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    for python in dict.fromkeys((sys.executable, f"/usr/bin/{minor}", "/usr/bin/python3")):
+        search_path = os.pathsep.join(map(str, (ROOT, SITE_PACKAGES)))
+        try:
+            done = subprocess.run(
+                [
+                    python,
+                    "-c",
+                    f"import sys, pytest, msgspec, pyroute2; assert sys.version_info[:2] == {sys.version_info[:2]}",
+                ],
+                cwd="/",
+                env={"PATH": os.environ["PATH"], "PYTHONPATH": search_path, "PYTHONDONTWRITEBYTECODE": "1"},
+                capture_output=True,
+                text=True,
+                check=False,
+                **({"user": uid, "group": uid, "extra_groups": []} if os.getuid() == 0 else {}),  # type: ignore[call-overload]
+            )
+        except OSError as error:
+            reasons.append(f"{python}: {error.strerror}")
+            continue
+        if done.returncode == 0:
+            return python, search_path
+        reasons.append(f"{python}: {(done.stderr.splitlines() or ['?'])[-1]}")
+    pytest.skip("no interpreter that an ordinary user can run: " + "; ".join(reasons))
+
+
+@pytest.fixture
+def open_kernel(home: Home) -> None:
+    """Skips where this kernel lets ordinary users make no namespaces."""
+    (home.path / "test_it.py").write_text("def test_up(netperf_link, netperf_record): netperf_link.counters()\n")
+    done = home.run("-q")
+    if "does not let this user make network namespaces" in done.stdout:
+        pytest.skip("this kernel lets ordinary users make no namespaces")
+    shutil.rmtree(home.path / "netperf-results", ignore_errors=True)
+
+
+# Where the kernel allows it
+
+
+@WORKERS
+def test_five_lines(home: Home, open_kernel: None, workers: tuple[str, ...]):
+    (home.path / "test_it.py").write_text(FIVE_LINES)
+    done = home.run(*workers)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ACCEPTED" in done.stdout
+    sheet = home.sheet()
+    assert sheet["verdict"] == "ACCEPTED"
+    (row,) = [row for row in sheet["rows"] if row["quantity"] == "throughput"]
+    assert 10e6 <= row["value"] <= row["ceiling"] * 1.01
+
+
+@WORKERS
+def test_the_users_tests_keep_their_user_and_network(home: Home, open_kernel: None, workers: tuple[str, ...]):
+    (home.path / "test_it.py").write_text(WHO_AM_I)
+    done = home.run(*workers)
+    assert done.returncode == 0, done.stdout
+    assert "3 passed" in done.stdout
+
+
+def test_loss(home: Home, open_kernel: None):
+    (home.path / "test_it.py").write_text(LOSS)
+    done = home.run()
+    assert done.returncode == 1, done.stdout + done.stderr
+    sheet = home.sheet()
+    (row,) = [row for row in sheet["rows"] if row["quantity"] == "frame_loss_ratio"]
+    assert 0.02 < row["value"] < 0.2
+    # a busy machine may have lost some itself, and then the row says so instead of blaming the device
+    assert (sheet["verdict"], row["verdict"]) in {("REJECTED", "FAIL"), ("NOT PROVEN", "INCONCLUSIVE")}
+
+
+# Where it does not
+
+
+def closed(what: str) -> tuple[str, ...]:
+    """A user namespace in which nobody may make any more of these.
+
+    Its root has no privilege where user namespaces are closed, so that it would need one; else it is as good as root.
+    """
+    if shutil.which("unshare") is None or shutil.which("setpriv") is None:
+        pytest.skip("needs unshare and setpriv of util-linux")
+    unprivileged = "setpriv --inh-caps=-all --bounding-set=-all --no-new-privs" if what == "max_user_namespaces" else ""
+    shell = f'echo 0 > /proc/sys/user/{what} && exec {unprivileged} "$@"'
+    prefix = ("unshare", "--user", "--map-root-user", "sh", "-c", shell, "sh")
+    if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("this kernel does not let us close it to ourselves")
+    return prefix
+
+
+@WORKERS
+@pytest.mark.parametrize(
+    ("what", "advice"),
+    [
+        (what, f"run `sudo sysctl user.{what}=15000`, or run as root")
+        for what in ("max_user_namespaces", "max_net_namespaces", "max_pid_namespaces")
+    ],
+    ids=["user", "net", "pid"],
+)
+def test_a_closed_kernel(home: Home, what: str, advice: str, workers: tuple[str, ...]):
+    (home.path / "test_it.py").write_text(FIVE_LINES)
+    home.python, home.search_path = sys.executable, os.pathsep.join(sys.path)
+    os.chown(home.path, os.getuid(), -1)
+    done = home.run(*workers, prefix=closed(what), user=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert [line for line in done.stdout.splitlines() if advice in line], done.stdout
+    sheet = home.sheet()
+    assert sheet["verdict"] == "NOT PROVEN"
+    for row in sheet["rows"]:
+        assert row["verdict"] == "ERROR"
+        assert advice in row["reason"]
+        assert "\n" not in row["reason"]
+
+
+@pytest.mark.skipif(not has_capabilities(), reason="needs root to become somebody else")
+def test_keeping_needs_root_and_says_so_before_anything_runs(home: Home):
+    (home.path / "test_it.py").write_text(FIVE_LINES)
+    done = home.run("--netperf-keep")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "ERROR: --netperf-keep: names network namespaces under /run/netns, which needs root" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert not (home.path / "netperf-results").exists()
