@@ -49,7 +49,7 @@ ACK_ONLY: Final = KnownDoubt(
 FOREIGN: Final = KnownDoubt(
     name="Foreign traffic",
     kind="invalid",
-    sign="A port counted more bytes than payload, framing and retransmissions come to, by 5 % and 1 MiB, or, against "
+    sign="A port counted more bytes than payload, framing and retransmissions come to, by 2 % and 1 MiB, or, against "
     "the direction of the run, more than acknowledgements, by 0.1 % of the payload and 1 MiB.",
     meaning="Other traffic was on the link, or the run counted too little.",
     next_step="Stop the other traffic and run it again.",
@@ -66,6 +66,7 @@ DOUBTS: Final = (COUNTERS_BACKWARDS, NOT_OBSERVED, PATH, ACK_ONLY, FOREIGN, PORT
 _L2_BYTES: Final = 14 + 4  # header and FCS; some drivers count the FCS, some do not
 _MOST_HEADERS: Final = 40 + 60 + _L2_BYTES  # IPv6 and TCP with all options: what one frame can carry beside payload
 _SLACK: Final = 0.05
+_FINE_SLACK: Final = 0.02  # where the port's own count of packets says how many headers there were
 _SLACK_BYTES: Final = 1 << 20
 _CHATTER: Final = 0.001  # of the payload: neighbour discovery and the like in a long run
 _LARGEST_DATAGRAM: Final = 65507
@@ -106,12 +107,13 @@ def payload_missing_at_a_port(scene: Scene) -> Iterator[Doubt]:
 def more_at_a_port_than_payload_explains(scene: Scene) -> Iterator[Doubt]:
     """Framing, retransmissions, acknowledgements and omitted seconds explain all other bytes of a port."""
     for flow in scene.result.flows:
-        ports, most = scene.ports(flow), _most_bytes(scene, flow)
-        if ports is None or most is None:
+        ports, most, payload = scene.ports(flow), _most_bytes(scene, flow), _most_payload(scene, flow)
+        if ports is None or most is None or payload is None:
             continue
-        for port, verb, counted, _ in _both_ends(ports):
-            if counted > most:
-                shown, explained = format_pair(counted, most, "B")
+        for port, verb, counted, packets in _both_ends(ports):
+            explains = min(most, (payload + packets * _MOST_HEADERS) * (1 + _FINE_SLACK) + _SLACK_BYTES)
+            if counted > explains:
+                shown, explained = format_pair(counted, explains, "B")
                 yield FOREIGN.seen(
                     f"Port {port.name} {verb} {shown}, but the {flow.direction} run explains at most {explained} with "
                     "all framing."
@@ -199,6 +201,15 @@ def _packet(scene: Scene, flow: Flow) -> tuple[int, int]:
     if workload.length_bytes is not None:  # a small write may leave as a small segment
         payload = min(payload, workload.length_bytes)
     return payload, payload + (40 if version == 6 else 20) + 32 + _L2_BYTES
+
+
+def _most_payload(scene: Scene, flow: Flow) -> float | None:
+    """The most payload that can have passed a port, what was sent again included; None where that is not known."""
+    received = received_bytes(flow)
+    if received is None or (scene.result.workload.protocol == "tcp" and flow.retransmits is None):
+        return None
+    again = (flow.retransmits or 0) * _packet(scene, flow)[0]
+    return max(received, flow.sent_bytes or 0) + _omitted_bytes(scene, flow) + again
 
 
 def _most_bytes(scene: Scene, flow: Flow) -> float | None:

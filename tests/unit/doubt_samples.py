@@ -89,7 +89,7 @@ def ports(forward: float = 0, reverse: float = 0, packets: int = 0, **known) -> 
     return Observation(**{"cpu_busy": (0.5, 0.3), **observation, **known})
 
 
-def fair(result: Result, framing: float = 1514 / 1448) -> Observation:
+def fair(result: Result, framing: float = 1514 / 1448, payload: int = 1448) -> Observation:
     """The counters of an honest run: all payload, the omitted second, and framing as single frames have it."""
     sums = {"forward": 0.0, "reverse": 0.0}
     packets = 0
@@ -97,7 +97,7 @@ def fair(result: Result, framing: float = 1514 / 1448) -> Observation:
         omitted = sum(interval.bytes for interval in flow.intervals if interval.omitted)
         total = max(flow.received_bytes or 0, flow.sent_bytes or 0) + omitted
         sums[flow.direction] += total * framing
-        packets += total // 1448
+        packets += total // payload
     if len(result.flows) == 1 and result.workload.protocol == "tcp":  # acknowledgements
         sums["reverse" if result.flows[0].direction == "forward" else "forward"] += packets // 2 * 66
     return ports(sums["forward"], sums["reverse"], packets=packets)

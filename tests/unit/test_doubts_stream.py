@@ -218,6 +218,20 @@ def test_foreign_traffic_against_the_direction_of_a_run(protocol, megabytes, rai
     assert len(found) == raised
 
 
+@pytest.mark.parametrize(("share", "raised"), [(0.015, False), (0.03, True)])
+def test_little_foreign_traffic_shows_where_super_frames_need_few_headers(share, raised):
+    result = run(tcp_flow(omit=0), workload=Workload(omit_s=0))
+    honest = fair(result, 65_226 / 65_160, payload=65_160)
+    more = int(result.flows[0].sent_bytes * share)
+    flooded = REPLACE(
+        honest,
+        b_after=REPLACE(honest.b_after, rx_bytes=honest.b_after.rx_bytes + more),
+        a_after=REPLACE(honest.a_after, tx_bytes=honest.a_after.tx_bytes + more),
+    )
+    found = [text for text in look(result, flooded).invalid if text.startswith("Foreign traffic: ")]
+    assert len(found) == 2 * raised
+
+
 # ---- directions ------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,222 @@
+"""Doubts on real links: each fault that this machine can make is named, and a good link has none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_netperf.judge.doubt_runs import compare
+from pytest_netperf.judge.doubts import Findings, examine
+from pytest_netperf.links.link import Endpoint, Link
+from pytest_netperf.observe.measure import Measurement, measure
+from pytest_netperf.traffic.framing import bound_bps, ceiling_bps
+from pytest_netperf.traffic.iperf3 import Iperf3Engine
+from pytest_netperf.traffic.result import Workload
+
+pytestmark = pytest.mark.netns
+
+MakeLink = Callable[..., Link]
+ProcessesIn = Callable[[Endpoint], list[int]]
+MOST_TRIES = 5  # other work may disturb a run on this machine
+
+
+def observe(link: Link, **settings: object) -> tuple[Measurement, Findings]:
+    """Measure over a link, and look at the run with all rules, as a row does."""
+    known = {"duration_s": 3.0, "omit_s": 0.0, "interval_s": 0.25}
+    workload = Workload(**{**known, **settings})  # type: ignore[arg-type]
+    measured = measure(Iperf3Engine(), link, workload, slots=1)
+    assert measured.result.trusted, measured.result.reason
+    speed, bound = link.speed_bps, None
+    if speed is not None:
+        bound = bound_bps(workload, speed, link.mtu)
+    findings = examine(
+        measured.result,
+        measured.observation,
+        speed_bps=speed,
+        mtu_bytes=link.mtu,
+        simulated=link.simulated,
+        faulted=link.faulted,
+        ceiling_bps=None if speed is None else ceiling_bps(workload, speed, link.mtu),
+        bound_bps=bound,
+        bound_tolerance=0.0 if bound is None else (link.burst_bits / bound + 0.002) / workload.duration_s,
+    )
+    return measured, findings
+
+
+def named(findings: Findings, name: str) -> str:
+    """What was seen of the doubt with this name; fails with all doubts when there is none."""
+    seen = [doubt.seen for doubt in findings.named if doubt.name == name]
+    assert seen, f"no {name!r} among: {[doubt.text for doubt in findings.named]}"
+    return seen[0]
+
+
+@contextlib.contextmanager
+def meanwhile(work: Callable[[], None]) -> Iterator[None]:
+    """Do this beside the measurement; what fails in it fails the test."""
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - handed on below
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+def iperf3_in(endpoint: Endpoint, processes_in: ProcessesIn, role: bytes = b"-c") -> int:
+    """The process id of the iperf3 client (or server) in this namespace, once it runs.
+
+    Another run on this machine may hold the measurement slot before.
+    """
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        for pid in processes_in(endpoint):
+            with contextlib.suppress(OSError):
+                if b"iperf3\0" + role + b"\0" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    return pid
+        time.sleep(0.02)
+    raise AssertionError(f"no iperf3 {role!r} was started")
+
+
+def freeze(pid: int, seconds: float) -> None:
+    """Stop a process for a while, 0.8 s from now."""
+    time.sleep(0.8)
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(seconds)
+    os.kill(pid, signal.SIGCONT)
+
+
+def flood(source: Endpoint, target: Endpoint, rate: str) -> None:
+    """A second source of UDP traffic on the link, for 2 s."""
+    server = target.popen(["iperf3", "-s", "-1", "-p", "5300"])
+    try:
+        end = time.monotonic() + 5
+        while not target.is_listening(5300):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        client = source.popen(["iperf3", "-c", target.address, "-p", "5300", "-u", "-b", rate, "-t", "2"])
+        try:
+            assert client.wait(10)
+            assert client.returncode == 0, client.stderr
+        finally:
+            client.end()
+    finally:
+        server.end()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"omit_s": 1.0},
+        {"omit_s": 1.0, "direction": "bidirectional"},
+        {"protocol": "udp", "bitrate_bps": 100e6, "length_bytes": 1448},
+    ],
+    ids=["TCP", "bidirectional", "UDP"],
+)
+def test_a_good_link_has_no_doubt(make_link: MakeLink, settings: dict[str, object]) -> None:
+    link = make_link(speed_bps=1e9)
+    texts: list[str] = []
+    for _ in range(MOST_TRIES):
+        measured, findings = observe(link, **settings)
+        assert findings.invalid == ()
+        assert measured.observation.host is not None
+        if not (shown := findings.shown_for("throughput")):
+            assert findings.rate_explained
+            return
+        texts.append(" | ".join(shown))
+    pytest.fail("each run has doubts:\n" + "\n".join(texts))
+
+
+def test_a_cpu_hog_on_the_core_of_the_receiver(make_link: MakeLink, tmp_path: Path) -> None:
+    hog = tmp_path / "netperf-hog"
+    hog.symlink_to(sys.executable)
+    cpu = sorted(os.sched_getaffinity(0))[-1]
+    code = f"import os; os.sched_setaffinity(0, {{{cpu}}})\nwhile True: pass"
+    with subprocess.Popen([hog, "-S", "-c", code]) as running:
+        try:
+            _, findings = observe(make_link(speed_bps=None))
+        finally:
+            running.kill()
+    assert "netperf-hog" in named(findings, "Tester CPU bound")
+    assert "netperf-hog" in named(findings, "Another process busy")
+    assert findings.invalid == ()
+    assert findings.tester_limited_for("throughput")
+
+
+def test_a_window_too_small(make_link: MakeLink) -> None:
+    measured, findings = observe(make_link(speed_bps=2.5e9), window_bytes=4096, duration_s=2.0)
+    assert "A window of 4" in named(findings, "Window limited")
+    assert measured.flows[0].tcp is not None
+    assert findings.tester_limited_for("throughput")
+
+
+def test_a_client_that_was_stopped_for_a_while(make_link: MakeLink, processes_in: ProcessesIn) -> None:
+    link = make_link(speed_bps=1e9)
+
+    with meanwhile(lambda: freeze(iperf3_in(link.a, processes_in), 1.5)):
+        _, findings = observe(link, duration_s=4.0)
+    assert "of the forward run" in named(findings, "Data stall")
+    assert findings.invalid == ()
+
+
+@pytest.mark.parametrize(("source", "rate"), [("a", "500M"), ("b", "150M")])
+def test_foreign_traffic(make_link: MakeLink, processes_in: ProcessesIn, source: str, rate: str) -> None:
+    """With the direction of the run, and against it."""
+    link = make_link(speed_bps=1e9)
+    ends = (link.a, link.b) if source == "a" else (link.b, link.a)
+
+    def beside_the_run() -> None:
+        iperf3_in(link.a, processes_in)
+        flood(*ends, rate)
+
+    with meanwhile(beside_the_run):
+        _, findings = observe(link)
+    assert ("against the direction" in named(findings, "Foreign traffic")) is (source == "b")
+    assert findings.invalid
+
+
+def test_a_link_that_loses(make_link: MakeLink) -> None:
+    """The fault of a device: named, and no excuse."""
+    _, findings = observe(make_link(speed_bps=1e9, fault={"loss_ratio": 0.01}), duration_s=2.0, congestion="cubic")
+    assert "per GB" in named(findings, "Many retransmits")
+    assert findings.invalid == ()
+    assert "retransmits" not in (findings.tester_limited or "")
+
+
+def test_datagrams_that_the_receiver_could_not_hold(make_link: MakeLink, processes_in: ProcessesIn) -> None:
+    """Its buffer is too small for the pauses that a stopped receiver makes: the tester lost them, not the device."""
+    link = make_link(speed_bps=1e9)
+
+    with meanwhile(lambda: freeze(iperf3_in(link.b, processes_in, b"-s"), 0.5)):
+        measured, findings = observe(link, protocol="udp", bitrate_bps=400e6, length_bytes=1448, window_bytes=65_536)
+    assert measured.result.frame_loss_ratio
+    assert "were thrown away" in named(findings, "UDP loss in the tester")
+    assert findings.tester_limited_for("frame_loss_ratio")
+
+
+def test_one_direction_that_is_slow(make_link: MakeLink) -> None:
+    link = make_link(speed_bps=1e9, fault={"rate_bps": 300e6, "direction": "b-to-a"})
+    forward, reverse, both = (
+        observe(link, duration_s=1.0, direction=direction) for direction in ("forward", "reverse", "bidirectional")
+    )
+    found = compare([each[0].result for each in (forward, reverse, both)])
+    (doubt,) = [each for each in found if each.name == "Directions differ"]
+    assert "Forward delivered 9" in doubt.seen
+    assert "reverse delivered" in named(both[1], "Directions differ")
