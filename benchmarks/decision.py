@@ -180,6 +180,14 @@ def unsteady(rng: random.Random, rounds: int) -> None:
         both = series(rng, 0.3, 0.005, high), series(rng, 0.3, 0.005, low_bps)
         return [both[rng.random() < share][second] for second in range(SECONDS)]
 
+    def sticky(stay: float) -> list[Sample]:
+        both = series(rng, 0.3, 0.005, high), series(rng, 0.3, 0.005, LIMIT_BPS * 0.9)
+        mode, made = rng.random() < 0.5, []
+        for second in range(SECONDS):
+            made.append(both[mode][second])
+            mode ^= rng.random() >= stay
+        return made
+
     cases: dict[str, Callable[[], list[Sample]]] = {
         "+2 % to -5 % after 8 s": lambda: stepped(high, low, 8),
         "+2 % to -5 % after 12 s": lambda: stepped(high, low, 12),
@@ -187,6 +195,8 @@ def unsteady(rng: random.Random, rounds: int) -> None:
         "+2 % to -5 % after 30 s (after the stop)": lambda: stepped(high, low, 30),
         "+2 % and -5 %, 35 % of the time": lambda: modes(0.35, low),
         "+2 % and -20 %, 30 % of the time": lambda: modes(0.3, LIMIT_BPS * 0.8),
+        "+2 % and -10 %, 2 s at a time": lambda: sticky(0.5),
+        "+2 % and -10 %, 10 s at a time": lambda: sticky(0.9),
     }
     for name, make in cases.items():
         for way, tally in judged(make() for _ in range(rounds)).items():
