@@ -363,9 +363,7 @@ def test_a_whole_group_is_ended(link: Link, processes_in: Callable[[Endpoint], l
     wait_until(lambda: not processes_in(link.a), "the group is gone", 2)
 
 
-def test_the_background_of_a_run_goes_on(
-    make_link: MakeLink, processes_in: Callable[[Endpoint], list[int]]
-):
+def test_the_background_of_a_run_goes_on(make_link: MakeLink, processes_in: Callable[[Endpoint], list[int]]):
     """As with subprocess.run."""
     link = make_link(speed_bps=None)
     assert link.a.run(["sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo started"]).stdout == "started\n"
