@@ -137,6 +137,8 @@ def _judge(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
         )
         rows = _rows(item, call, unexpected)
         was_to_fail, verdict = None, Verdict.ERROR
+    if not rows:
+        return
     setattr(report, ROWS_ATTRIBUTE, encode([clean_row(row) for row in rows]).decode())
     # JUnit takes the properties of the last report of a test, which pytest copies from the item.
     item.user_properties[:] = [

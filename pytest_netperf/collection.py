@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_netperf.record.schema import DeviceInfo, Planned
 
 __all__ = [
+    "CHECK",
     "DEVICE_FIXTURE",
     "LINK_FIXTURE",
     "UNSTATED",
@@ -34,6 +35,8 @@ ENGINE_FIXTURE = "iperf3"
 
 UNSTATED = "measurement"
 """Quantity of the planned row of a test that records something which no limit names."""
+CHECK = "check"
+"""Quantity of the row of a test that measures nothing and failed by its own check."""
 
 _FURTHEST = 8  # below `judge.limits.LEVEL_FILE`
 
@@ -115,6 +118,7 @@ def plan_of(item: pytest.Item, limits: tuple[Limit, ...]) -> ItemPlan | None:
         limits=limits,
         measures_traffic=ENGINE_FIXTURE in fixtures,
         records=RECORD_FIXTURE in fixtures,
+        has_own_limit=any(mark.name == "netperf_limit" for mark in item.own_markers),
     )
 
 
@@ -130,6 +134,8 @@ class ItemPlan:
     """Whether it uses `iperf3`."""
     records: bool
     """Whether it uses `netperf_record`."""
+    has_own_limit: bool
+    """Whether a netperf_limit stands on the function itself, or on the parameter set."""
 
     @property
     def conditions(self) -> dict[str, Any]:
@@ -155,10 +161,18 @@ class ItemPlan:
         return {key: value for key, value in known.items() if value is not None}
 
     @property
+    def is_check(self) -> bool:
+        """Whether the test has a link or a device, but measures nothing that could be judged: pytest's own test.
+
+        It is in no plan; when it fails, that is a row. A limit written on the function itself makes it a measurement.
+        """
+        return not (self.measures_traffic or self.records or self.has_own_limit)
+
+    @property
     def quantities(self) -> tuple[str, ...]:
         """The quantities that limits name, in the order of the marks; without any, the one a test of its kind has."""
         named = tuple(dict.fromkeys(limit.quantity for limit in self.limits if self._may_apply(limit)))
-        return named or (("throughput",) if self.measures_traffic else (UNSTATED,))
+        return named or (("throughput",) if self.measures_traffic else (CHECK,) if self.is_check else (UNSTATED,))
 
     def _may_apply(self, limit: Limit) -> bool:
         """Whether what is known beforehand leaves it possible that the limit applies.
@@ -168,6 +182,8 @@ class ItemPlan:
         from pytest_netperf.judge.limits import LEVEL_FILE, applies
         from pytest_netperf.judge.values import TRAFFIC_QUANTITIES
 
+        if self.is_check:
+            return False
         if limit.level == LEVEL_FILE:
             by_traffic = self.measures_traffic and limit.quantity in TRAFFIC_QUANTITIES
             by_hand = self.records and limit.quantity not in TRAFFIC_QUANTITIES
@@ -190,8 +206,8 @@ class ItemPlan:
         from pytest_netperf.quantities import get_quantity
         from pytest_netperf.record.schema import Planned
 
-        rows = []
-        for quantity in self.quantities:
+        rows: list[Planned] = []
+        for quantity in () if self.is_check else self.quantities:
             texts = [limit.text for limit in self.limits if limit.quantity == quantity and self._may_apply(limit)]
             rows.append(
                 Planned(

@@ -83,10 +83,12 @@ class Recorder:
         self._written: dict[str, Path] = {}
         self._problems: list[str] = []
         self._kept: list[str] = []
+        self._plan_known = False
         self._begun = False
 
     def plan(self, planned: list[Planned]) -> None:
         """What the run is expected to deliver. Later plans (of other workers) are the same."""
+        self._plan_known = True
         if not self._planned:
             for row in planned:
                 self._planned.setdefault(row.test, []).append(row)
@@ -101,7 +103,7 @@ class Recorder:
         with self._kept_going():
             self._journal = Journal.create(self._options.output, self.run_id)
             self._journal.run(self._run_info())
-            if self._planned:
+            if self._plan_known:
                 self._journal.plan([row for rows in self._planned.values() for row in rows])
 
     @contextlib.contextmanager
@@ -299,7 +301,8 @@ class Recorder:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """A line for each row, one for each device, and where the sheets are."""
-        if not self._sheets and not self._problems:
+        kept = self._kept + self._session.kept
+        if not self._sheets and not self._problems and not kept:
             return
         from pytest_netperf.report.terminal import device_lines
 
@@ -314,7 +317,6 @@ class Recorder:
                 terminalreporter.write_line(f"  also written: {_shown(path)}")
         if self._journal is not None:
             terminalreporter.write_line(f"journal: {_shown(self._journal.path)}")
-        kept = self._kept + self._session.kept
         if kept:
             terminalreporter.write_line(f"kept namespaces: {' '.join(kept)}")
             terminalreporter.write_line(f"  enter one:   ip netns exec {kept[0]} bash")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_netperf.collection import UNSTATED, ItemPlan
+from pytest_netperf.collection import CHECK, UNSTATED, ItemPlan
 from pytest_netperf.errors import LimitError, NetperfError
 from pytest_netperf.judge.conditions import describe
 from pytest_netperf.judge.doubt_runs import compare
@@ -82,6 +82,8 @@ def rows_of(
     ``link_facts`` go into the evidence of every traffic row. ``burst_bits`` is what the shaper of a simulated link may
     let through above its rate, once.
     """
+    if plan.is_check and not run.measured and ending.verdict in (Verdict.PASS, Verdict.SKIPPED):
+        return []
     trials = [_trial(plan, measurement, link_facts, burst_bits, faulted) for measurement in run.measured]
     trials = _compared(trials, [measurement.result for measurement in run.measured])
     rows: list[Row] = []
@@ -291,7 +293,7 @@ def _empty(plan: ItemPlan, quantity: str, verdict: Verdict, reason: str, next_st
         device=plan.device_info(),
         link=plan.link.link.name if plan.link else None,
         quantity=quantity,
-        unit="" if quantity == UNSTATED else get_quantity(quantity).unit,
+        unit="" if quantity in (CHECK, UNSTATED) else get_quantity(quantity).unit,
         limit=texts[0] if len(texts) == 1 else None,
         verdict=verdict,
         reason=reason,

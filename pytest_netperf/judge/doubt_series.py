@@ -11,7 +11,7 @@ from pytest_netperf.judge.doubt_stream import large_packets_stopped
 from pytest_netperf.judge.scene import Scene, counted
 from pytest_netperf.judge.statistics import Sample, quantile
 from pytest_netperf.quantities import format_value
-from pytest_netperf.traffic.result import Flow, Interval
+from pytest_netperf.traffic.result import Flow, Interval, Workload
 
 __all__ = ["BIMODAL", "DOUBTS", "OUTLIERS", "RULES", "STALL", "STEP", "TREND"]
 
@@ -73,6 +73,7 @@ _FEWEST: Final = 3
 _SHORT_SHARE: Final = 0.95
 _SHORT_SECONDS: Final = 0.3
 _HICCUP_SECONDS: Final = 0.01  # of data: a shaper's burst, the last words of iperf3, a process that woke up late
+_GRAINS: Final = 2
 _STEP_BEFORE_MODES: Final = 1.5
 _SMALLEST_COUNT: Final = 10  # datagrams an interval must hold for its rate to mean anything
 
@@ -107,8 +108,20 @@ def _too_thin(scene: Scene) -> bool:
     workload = scene.result.workload
     if workload.bitrate_bps is None:
         return False
-    write = workload.length_bytes or (1448 if workload.protocol == "udp" else 128 * 1024)  # iperf3's own defaults
-    return workload.bitrate_bps / 8 * workload.interval_s < _SMALLEST_COUNT * write
+    return workload.bitrate_bps / 8 * workload.interval_s < _SMALLEST_COUNT * _write_bytes(workload)
+
+
+def _write_bytes(workload: Workload) -> int:
+    """What iperf3 sends at a time, by its own defaults where nothing was asked."""
+    return workload.length_bytes or (1448 if workload.protocol == "udp" else 128 * 1024)
+
+
+def _grain_bps(scene: Scene) -> float:
+    """By how much intervals of a limited rate differ only because iperf3 sends whole writes."""
+    workload = scene.result.workload
+    if workload.bitrate_bps is None:
+        return 0.0
+    return _GRAINS * 8 * _write_bytes(workload) * workload.streams / workload.interval_s
 
 
 def rate_shape(scene: Scene) -> Iterator[Doubt]:
@@ -125,6 +138,8 @@ def rate_shape(scene: Scene) -> Iterator[Doubt]:
         if not shapes:
             continue
         shape = min(shapes, key=lambda each: each.unexplained)
+        if abs(shape.levels_bps[1] - shape.levels_bps[0]) <= _grain_bps(scene):
+            continue
         low, high = (format_value(level, "bit/s") for level in shape.levels_bps)
         run = f"The {flow.direction} rate"
         if shape.kind == "step":
@@ -147,7 +162,8 @@ def outlier_intervals(scene: Scene) -> Iterator[Doubt]:
         far = [
             index
             for index in stationarity.outliers(samples)
-            if abs(samples[index].rate_bps / middle - 1) * samples[index].seconds > _HICCUP_SECONDS
+            if abs(samples[index].rate_bps - middle)
+            > max(middle * _HICCUP_SECONDS / samples[index].seconds, _grain_bps(scene))
         ]
         if far:
             worst = max(far, key=lambda index: abs(samples[index].rate_bps - middle))
