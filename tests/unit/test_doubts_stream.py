@@ -111,6 +111,15 @@ def test_an_empty_interval_of_a_trickle_is_no_stall():
     assert "Data stall" in names(seen(REPLACE(series(rates), workload=Workload(bitrate_bps=1e9))))
 
 
+@pytest.mark.parametrize(("limited", "raised"), [(True, False), (False, True)])
+def test_whole_writes_of_a_limited_rate_are_no_two_levels(limited, raised):
+    """500 Mbit/s in intervals of 0.25 s are 119.2 writes of 128 KiB: 119 or 120 of them, 499.1 or 503.3 Mbit/s."""
+    writes = [119, 120, 119, 119, 120, 119, 120, 119, 119, 119, 120, 119]
+    levels = [count * 131_072 * 8 / 0.25 / CEILING_BPS for count in writes]
+    result = series(levels, seconds=0.25, bitrate_bps=5e8 if limited else None)
+    assert ("Bimodal intervals" in names(seen(result))) is raised
+
+
 @pytest.mark.parametrize(
     ("asked", "lasted", "raised"), [(10.0, 9.4, True), (10.0, 9.6, False), (1.0, 0.8, False), (5.0, 4.6, True)]
 )
