@@ -38,6 +38,7 @@ ABOVE = 1.002  # of the bound: the receiver's clock over a run of a second
 RUNS = 12
 IP_MTU_DISCOVER, IPV6_MTU_DISCOVER, PROBE = 10, 23, 3  # linux/in.h, linux/in6.h: DF set, no cached path MTU
 ETHERNET_BYTES = 14
+OTHER_FRAMES = 4  # of ARP and IPv6, at any moment, also between the readings of the two ends
 
 
 @pytest.fixture(scope="module")
@@ -153,10 +154,11 @@ def test_counters_count_each_frame_once_at_each_end(make_link: MakeLink):
     ]
     size = frames * (length + 28 + ETHERNET_BYTES)
     a, b = deltas
-    assert frames <= a["tx_packets"] <= frames + 4  # a neighbour that is asked again
-    assert (a["tx_packets"], a["tx_bytes"]) == (b["rx_packets"], b["rx_bytes"])
-    assert (b["tx_packets"], b["tx_bytes"]) == (a["rx_packets"], a["rx_bytes"])
-    assert size <= a["tx_bytes"] <= size + 4 * 64
+    for frame_count, byte_count in ((a["tx_packets"], a["tx_bytes"]), (b["rx_packets"], b["rx_bytes"])):
+        assert frames <= frame_count <= frames + OTHER_FRAMES
+        assert size <= byte_count <= size + OTHER_FRAMES * 130
+    for frame_count in (b["tx_packets"], a["rx_packets"]):
+        assert frame_count <= OTHER_FRAMES
     assert not any(value for delta in deltas for name, value in delta.items() if "errors" in name or "dropped" in name)
 
 
