@@ -341,6 +341,33 @@ def test_the_review_printed_in_binary_units_is_recognised():
     assert any("as if in Gibit/s" in text for text in findings.doubts)
 
 
+@pytest.mark.parametrize(
+    ("ratio", "tolerance", "raised"),
+    [(1.0001, 0.0, False), (1.0003, 0.0, True), (1.01, 0.02, False), (1.03, 0.02, True), (float("nan"), 0.0, False)],
+)
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_no_direction_is_above_the_ceiling(ratio, tolerance, raised, direction):
+    """The slower direction is the value of a row; the faster one must be true too."""
+    other = tcp_flow("reverse" if direction == "forward" else "forward", rate_bps=CEILING_BPS / 1.2)
+    result = run(REPLACE(tcp_flow(direction), received_bps=CEILING_BPS * ratio), other)
+    invalid = look(result, bound_bps=CEILING_BPS, bound_tolerance=tolerance).invalid
+    assert any(text.startswith(f"Above the ceiling: The {direction} rate of ") for text in invalid) is raised
+    if raised:
+        assert "the most that physics allows here" in invalid[0]
+    assert look(result).invalid == ()
+
+
+def test_a_row_lists_what_limited_the_tester_only_where_it_may_have_spoilt_the_quantity():
+    result = run(tcp_flow(retransmits=5000))
+    findings = look(result, REPLACE(fair(result), cpu_busy=(1.0, 1.0)))
+    assert [text.partition(":")[0] for text in findings.shown_for("throughput")] == ["Many retransmits"]
+    shown = findings.shown_for("retransmits")
+    assert [text.partition(":")[0] for text in shown] == ["Tester CPU bound", "Many retransmits"]
+    lying = look(run(), ports(50_000, 40_000, packets=300))
+    assert lying.invalid
+    assert not set(lying.invalid) & set(lying.shown_for("throughput"))  # they are its reason
+
+
 def test_different_versions():
     findings = look(run(client_version="3.16", server_version="3.12"))
     (doubt,) = findings.doubts

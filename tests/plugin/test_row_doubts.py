@@ -1,0 +1,66 @@
+"""Doubts as users meet them: on a row that passes too, each beginning with its name, and what a row keeps of them."""
+
+from __future__ import annotations
+
+import re
+
+from pytest_netperf.judge.doubts import KNOWN
+
+pytest_plugins = ["pytester"]
+
+BENCH = """
+[[device]]
+serial = "ONE-WAY-1"
+
+  [[device.link]]
+  name = "lan"
+  speed = "100M"
+  simulated = true
+  fault = { rate = "50 Mbps", direction = "b-to-a" }
+"""
+
+TESTS = """
+@pytest.mark.netperf_limit(throughput=">= 10 Mbps")
+def test_both_ways(iperf3):
+    iperf3.tcp()
+    iperf3.tcp(direction="reverse")
+
+@pytest.mark.netperf_limit(throughput=">= 90 Mbps")
+def test_too_slow(iperf3):
+    iperf3.tcp(direction="reverse")
+"""
+
+
+def test_doubts_on_rows_that_pass_and_on_a_row_that_fails(project):
+    project.write({"bench.toml": BENCH}, test_ways=TESTS)
+    run = project.run("--netperf-bench=bench.toml", "-v")
+    rows = run.sheet["rows"]
+    passed = [row for row in rows if row["verdict"] == "PASS"]
+    assert len(passed) == 2, run.text
+    names = {known.name for known in KNOWN}
+    for row in rows:
+        for doubt in row["evidence"]["doubts"]:
+            assert doubt.partition(":")[0] in names
+    for row in passed:  # the two runs of one test are compared, and both rows say so
+        (doubt,) = [text for text in row["evidence"]["doubts"] if text.startswith("Directions differ: ")]
+        assert re.match(r"Directions differ: Forward delivered 9\d.* Mbit/s and reverse 4\d.* Mbit/s\. ", doubt)
+        assert any(text.startswith("Too few intervals: ") for text in row["evidence"]["doubts"])  # of one second
+    (failed,) = [row for row in rows if row["verdict"] == "FAIL"]
+    assert failed["evidence"]["facts"]["rate_explained"] is True
+    assert not any(text.startswith("Simulated link too slow") for text in failed["evidence"]["doubts"])
+    assert run.sheet["verdict"] == "REJECTED"
+    run.has("Directions differ: Forward delivered")
+
+
+def test_what_was_seen_of_the_tester_is_in_the_evidence(project):
+    project.write(test_ways=TESTS.partition('@pytest.mark.netperf_limit(throughput=">= 90')[0])
+    run = project.run()
+    for row in run.sheet["rows"]:
+        facts = row["evidence"]["facts"]
+        assert 0.9 < facts["host_seconds"] < 30
+        assert abs(facts["host_clock_step_s"]) < 1
+        assert len(facts["cpu_softirq"]) == len(facts["cpu_busy"])
+        assert 0 < facts["tcp_min_rtt_s"] < 1
+        assert facts["tcp_last_cwnd_bytes"] > 1448
+        assert 0 <= facts["client_cpu"] < 2
+        assert "rate_explained" in facts
