@@ -23,6 +23,7 @@ __all__ = [
     "limit_marks",
     "link_marks",
     "needs",
+    "never_measured",
     "plan_of",
     "refuse_impossible",
     "refuse_late_marks",
@@ -224,6 +225,55 @@ class ItemPlan:
                 )
             )
         return rows
+
+
+def never_measured(plans: Iterable[tuple[ItemPlan, bool]], limits: Iterable[Limit]) -> list[Planned]:
+    """What a limits file requires of the devices of the selected tests, and no test can measure, selected or not.
+
+    A limit whose conditions exclude the device, or every link of it, requires nothing.
+    """
+    from pytest_netperf.judge.limits import LEVEL_FILE, applies
+    from pytest_netperf.quantities import get_quantity
+    from pytest_netperf.record.schema import LIMITS_FILE, Planned
+
+    required = [limit for limit in limits if limit.level == LEVEL_FILE]
+    of_device: dict[str, list[ItemPlan]] = {}
+    selected_serials = set()
+    for plan, selected in plans if required else ():
+        of_device.setdefault(plan.device.serial, []).append(plan)
+        if selected:
+            selected_serials.add(plan.device.serial)
+    rows = []
+    for serial, tests in of_device.items():
+        if serial not in selected_serials:
+            continue
+        device = tests[0].device
+        known: dict[str, Any] = {"device": serial, "model": device.model, "batch": device.batch}
+        links = {*device.links, *(test.link.link for test in tests if test.link is not None)}
+        places = [
+            {**known, "link": link.name, "speed": link.speed_bps, "topology": link.topology, "media": link.media}
+            for link in links
+        ]
+        measured = {quantity for test in tests if not test.is_check for quantity in test.quantities}
+        for quantity in dict.fromkeys(limit.quantity for limit in required if limit.quantity not in measured):
+            texts = [
+                limit.text
+                for limit in required
+                if limit.quantity == quantity
+                and any(applies(limit, place, unknown_matches=True) for place in places or [known])
+            ]
+            if texts:
+                rows.append(
+                    Planned(
+                        id=f"{LIMITS_FILE}::{serial}::{quantity}",
+                        test=LIMITS_FILE,
+                        device=tests[0].device_info(),
+                        quantity=quantity,
+                        unit=get_quantity(quantity).unit,
+                        limit=texts[0] if len(texts) == 1 else None,
+                    )
+                )
+    return rows
 
 
 def refuse_impossible(plan: LinkPlan, limits: Iterable[Limit]) -> None:

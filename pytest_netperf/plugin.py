@@ -172,8 +172,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             if plan is not None:
                 item.stash[PLAN] = plan
                 plans.append((plan, selected))
+    limits: tuple[Limit, ...] = config.stash[LIMITS]
     if plans and not config.getoption("collectonly"):
-        recorder.announce(config, plans)
+        recorder.announce(config, plans, collection.never_measured(plans, limits))
 
 
 def _plan_of(item: pytest.Item) -> collection.ItemPlan | None:

@@ -37,9 +37,10 @@ _PHASES = ("setup", "call", "teardown")
 _LETTERS = {"INCONCLUSIVE": ("inconclusive", "I", "yellow"), "INVALID": ("invalid", "V", "purple")}
 
 
-def announce(config: pytest.Config, plans: Iterable[tuple[ItemPlan, bool]]) -> None:
+def announce(config: pytest.Config, plans: Iterable[tuple[ItemPlan, bool]], unasked: Iterable[Planned]) -> None:
     """Write down the rows that are expected: into the journal, or from a worker into the controller's memory file."""
     planned = [row for plan, selected in plans for row in plan.planned(selected)]
+    planned += unasked
     workerinput = getattr(config, "workerinput", None)
     if workerinput is None:
         recorder = config.pluginmanager.get_plugin(NAME)

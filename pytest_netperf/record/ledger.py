@@ -17,6 +17,7 @@ import msgspec
 from pytest_netperf.judge.verdict import WORST_LAST, device_verdict, worst
 from pytest_netperf.record.canonical import clean_row, encode
 from pytest_netperf.record.schema import (
+    LIMITS_FILE,
     DeviceInfo,
     DeviceVerdict,
     Planned,
@@ -79,9 +80,11 @@ def _build_sheet(
         for row_id, plan in plans.items()
     ]
     rows += [_combine(group) for row_id, group in attempts.items() if row_id not in plans]
-    missing = sum(plan.selected and row_id not in attempts for row_id, plan in plans.items())
+    missing = sum(
+        plan.selected and plan.test != LIMITS_FILE and row_id not in attempts for row_id, plan in plans.items()
+    )
     deselected = sum(not plan.selected for plan in plans.values())
-    absent = sum(row_id not in attempts for row_id in plans)
+    absent = sum(plan.test != LIMITS_FILE and row_id not in attempts for row_id, plan in plans.items())
     verdict = device_verdict(rows)
     if verdict is DeviceVerdict.ACCEPTED and (not complete or missing or deselected or run.partial):
         verdict = DeviceVerdict.NOT_PROVEN
@@ -172,7 +175,11 @@ def _attempt(row: Row) -> dict[str, Any]:
 
 
 def _never_arrived(plan: Planned, running: frozenset[str]) -> Row:
-    if not plan.selected:
+    if plan.test == LIMITS_FILE:
+        verdict = Verdict.INCONCLUSIVE
+        reason = f"The limits file requires {plan.quantity}, and no test of this run measures it."
+        step = "Add a test that measures it, or remove the limit for this model."
+    elif not plan.selected:
         verdict = Verdict.NOT_RUN
         reason = "Deselected on the command line; this sheet is of a partial run."
         step = "Run again without -k, -m, --lf or --deselect."

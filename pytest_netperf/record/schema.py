@@ -18,6 +18,7 @@ import msgspec
 from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
 
 __all__ = [
+    "LIMITS_FILE",
     "SCHEMA_VERSION",
     "DeviceInfo",
     "DeviceVerdict",
@@ -29,6 +30,9 @@ __all__ = [
     "Sheet",
     "Verdict",
 ]
+
+LIMITS_FILE = "limits file"
+"""In place of a test: a planned row that a limits file requires of a device and that no test of the run measures."""
 
 SCHEMA_VERSION = "1.0"
 

@@ -81,3 +81,45 @@ def test_forgets(netperf_link):
     assert run.code == 1
     row = run.rows["test_forgets[SIM-0001/sim-1G]::throughput"]
     assert (row["verdict"], "never measured" in row["reason"]) == ("INCONCLUSIVE", True)
+
+
+LIMITS = """
+[[limit]]
+model = "X"
+throughput = ">= 10 Mbps"
+power = "<= 15 W"
+source = "data sheet"
+
+[[limit]]
+model = "X"
+speed = "10G"
+retransmits = "<= 5"
+source = "data sheet, SFP port"
+
+[[limit]]
+model = "Y"
+temperature = "<= 80 degC"
+source = "data sheet of another model"
+"""
+
+BENCH = """
+[[device]]
+serial = "X-1"
+model = "X"
+[[device.link]]
+name = "p1"
+speed = "100M"
+simulated = true
+"""
+
+
+def test_what_a_limits_file_requires_and_no_test_measures_is_a_row(project, workers):
+    """Only power: retransmits are required of a 10G port that this device does not have, temperature of model Y."""
+    project.write({"limits.toml": LIMITS, "bench.toml": BENCH}, test_rate="def test_rate(iperf3):\n    iperf3.tcp()\n")
+    run = project.run("--netperf-bench=bench.toml", "--netperf-limits=limits.toml", *workers)
+    assert {name: row["verdict"] for name, row in run.rows.items()} == {
+        "test_rate[X-1/p1]::throughput": "PASS",
+        "X-1::power": "INCONCLUSIVE",
+    }
+    assert "no test of this run measures it" in run.rows["X-1::power"]["reason"]
+    assert (run.code, run.sheet["verdict"], run.sheet["complete"]) == (1, "NOT PROVEN", True)
