@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 from pytest_netperf.judge import stationarity
 from pytest_netperf.judge.doubt import Doubt, KnownDoubt
 from pytest_netperf.judge.doubt_stream import large_packets_stopped
@@ -73,6 +75,7 @@ _FEWEST: Final = 3
 _SHORT_SHARE: Final = 0.95
 _SHORT_SECONDS: Final = 0.3
 _HICCUP_SECONDS: Final = 0.01  # of data: a shaper's burst, the last words of iperf3, a process that woke up late
+_END_SECONDS: Final = 0.05
 _GRAINS: Final = 2
 _STEP_BEFORE_MODES: Final = 1.5
 _SMALLEST_COUNT: Final = 10  # datagrams an interval must hold for its rate to mean anything
@@ -83,8 +86,14 @@ def _samples(intervals: list[Interval]) -> list[Sample]:
 
 
 def _steady_part(scene: Scene, flow: Flow) -> list[Interval]:
-    """The intervals that should be alike: not the first of a run without omitted seconds, which holds the start."""
-    intervals = counted(flow)
+    """The intervals that should be alike.
+
+    Not the first of a run without omitted seconds, which holds the start. The last one is closed when the word that the
+    test is over arrives, up to 20 ms after the last data was seen here: it counts for its nominal length.
+    """
+    intervals, nominal_s = counted(flow), scene.result.workload.interval_s
+    if intervals and nominal_s < intervals[-1].seconds <= nominal_s + _END_SECONDS:
+        intervals[-1] = msgspec.structs.replace(intervals[-1], seconds=nominal_s)
     return intervals if scene.result.workload.omit_s else intervals[1:]
 
 

@@ -87,6 +87,16 @@ def test_the_start_of_a_run_without_omitted_seconds_is_no_outlier():
     assert names(seen(series(rates, omitted=1))) == ["Outlier intervals"]
 
 
+@pytest.mark.parametrize(("late", "raised"), [(0.02, False), (0.2, True)])
+def test_the_word_that_the_test_is_over_comes_late(late, raised):
+    """As many bytes as in the others, over a last interval that was closed after the data had ended."""
+    result = series(steady(10))
+    (flow,) = result.flows
+    last = REPLACE(flow.intervals[-1], seconds=1 + late)
+    result = REPLACE(result, flows=(REPLACE(flow, intervals=(*flow.intervals[:-1], last)),))
+    assert ("Outlier intervals" in names(seen(result))) is raised
+
+
 def test_what_ten_milliseconds_deliver_is_no_outlier():
     rates = steady(40, noise=1e-5)
     rates[30] *= 0.91
