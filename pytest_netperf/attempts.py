@@ -176,8 +176,10 @@ def _expected_to_fail(call: pytest.CallInfo[None], report: pytest.TestReport) ->
 
 
 def _rows(item: pytest.Item, call: pytest.CallInfo[None], ending: Ending) -> list[Row]:
+    from pytest_netperf.judge.decision import get_rule
     from pytest_netperf.rows import rows_of
 
+    options = item.config.stash[SESSION].options
     run = item.config.stash[SESSION].run_of(item.nodeid)
     run.over = True
     handle = _handle(item)
@@ -186,6 +188,7 @@ def _rows(item: pytest.Item, call: pytest.CallInfo[None], ending: Ending) -> lis
         item.stash[PLAN],
         run,
         ending,
+        rule=get_rule(options.rule, options.role),
         link_facts=link.summary() if link is not None else {},
         burst_bits=link.burst_bits if link is not None else 0.0,
         faulted=link.faulted if link is not None else False,

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_OUTPUT", "Options", "add_options", "select_devices"]
 
 Engine = Literal["iperf3", "libiperf"]
+Rule = Literal["simple", "guarded"]
+Role = Literal["vendor", "buyer"]
 _ENGINES: Final[tuple[Engine, ...]] = ("iperf3", "libiperf")
 
 DEFAULT_OUTPUT: Final = "netperf-results"
@@ -70,6 +72,8 @@ def add_options(parser: pytest.Parser) -> None:
     option("duration", True, "TIME", "Traffic that counts, of each measurement, in whole seconds; default: 10")
     option("omit", True, "TIME", "Traffic at the start that does not count, in whole seconds; default: 1")
     option("slots", True, "N", "Measurements that may run at the same time on this host; default: 1")
+    option("rule", True, "{simple,guarded}", "How a value is compared with its limit; default: simple, no guard band")
+    option("role", True, "{vendor,buyer}", "Of the guarded rule: who has to prove something, and has the guard band")
     group.addoption(
         "--netperf-keep",
         action="store_true",
@@ -99,6 +103,10 @@ class Options:
     duration_s: float = 10.0
     omit_s: float = 1.0
     slots: int = 1
+    rule: Rule = "simple"
+    """Name of the decision rule (`judge.decision`)."""
+    role: Role | None = None
+    """Of rule ``guarded``, which always has one; None of ``simple``."""
     keep: bool = False
     allow_inconclusive: bool = False
 
@@ -117,6 +125,7 @@ class Options:
                 wrong.append(f"{text.written_as}: {error}")
                 return default
 
+        rule, role = _decision_rule(config, wrong)
         options = cls(
             bench=read("bench", _path, None),
             devices=_serials(config.getoption("--netperf-device"), wrong),
@@ -128,6 +137,8 @@ class Options:
             duration_s=read("duration", lambda text: _seconds(text, 1, _MAX_DURATION_S), 10.0),
             omit_s=read("omit", lambda text: _seconds(text, 0, _MAX_OMIT_S), 1.0),
             slots=read("slots", _slots, 1),
+            rule=rule,
+            role=role,
             keep=bool(config.getoption("--netperf-keep")),
             allow_inconclusive=bool(config.getoption("--netperf-allow-inconclusive")),
         )
@@ -170,6 +181,36 @@ def _serials(given: Sequence[str] | None, wrong: list[str]) -> tuple[str, ...]:
     if any(not serial.strip() for serial in given or ()):
         wrong.append("--netperf-device: the serial is empty; give one, or leave the option away to test every device")
     return tuple(dict.fromkeys(given or ()))
+
+
+def _decision_rule(config: pytest.Config, wrong: list[str]) -> tuple[Rule, Role | None]:
+    """Rule and role, which make sense together or not at all."""
+    rule, role = _text_of(config, "rule"), _text_of(config, "role")
+    if rule is None and role is None:
+        return "simple", None
+    from pytest_netperf.errors import ConfigError
+    from pytest_netperf.judge.decision import RULES, get_rule
+
+    if (
+        role is not None
+        and config.getoption("--netperf-rule") == "simple"
+        and config.getoption("--netperf-role") is None
+    ):
+        role = None  # the command line wins over the ini file, whose role belongs to the ini file's rule
+    try:
+        found = get_rule(rule.text if rule is not None else "simple", role.text if role is not None else None)
+    except ConfigError as error:
+        known = rule is None or rule.text in RULES
+        at = role if role is not None and known else rule
+        assert at is not None
+        way_out = ""
+        if role is None and known:
+            way_out = " Add --netperf-role vendor or --netperf-role buyer."
+        elif rule is None or rule.text == "simple":
+            way_out = " Add --netperf-rule guarded, or leave the role away."
+        wrong.append(f"{at.written_as}: {error}{way_out}")
+        return "simple", None
+    return found.name, found.role
 
 
 def _cannot_keep() -> list[str]:

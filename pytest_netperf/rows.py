@@ -16,10 +16,12 @@ import msgspec
 from pytest_netperf.collection import CHECK, UNSTATED, ItemPlan
 from pytest_netperf.errors import LimitError, NetperfError
 from pytest_netperf.judge.conditions import describe
+from pytest_netperf.judge.decision import DecisionRule
 from pytest_netperf.judge.doubt_runs import compare
 from pytest_netperf.judge.doubts import Findings, examine
 from pytest_netperf.judge.judgement import Judgement, Measured, judge
 from pytest_netperf.judge.limits import LEVEL_FILE, Limit, ResolvedLimit, applies, resolve, select_limit
+from pytest_netperf.judge.row_uncertainty import RowUncertainty, guard, uncertainty_of_series
 from pytest_netperf.judge.values import TRAFFIC_QUANTITIES, traffic_values
 from pytest_netperf.judge.verdict import Verdict, worst
 from pytest_netperf.quantities import get_quantity
@@ -70,6 +72,7 @@ def rows_of(
     run: TestRun,
     ending: Ending,
     *,
+    rule: DecisionRule,
     link_facts: dict[str, Any],
     burst_bits: float = 0.0,
     faulted: bool = False,
@@ -89,7 +92,7 @@ def rows_of(
     rows: list[Row] = []
     for quantity in plan.quantities:
         numbered = 0
-        for row in _rows_of_quantity(plan, run, trials, quantity):
+        for row in _rows_of_quantity(plan, run, trials, quantity, rule):
             rows.append(msgspec.structs.replace(row, id=plan.row_id(quantity, numbered)))
             numbered += 1
         if not numbered and ending.verdict is not Verdict.PASS:  # that is why
@@ -98,7 +101,7 @@ def rows_of(
         elif not numbered:
             rows.append(_never_measured(plan, run, trials, quantity))
     if UNSTATED not in plan.quantities:
-        rows += _information(plan, run, trials)
+        rows += _information(plan, run, trials, rule)
     return [
         msgspec.structs.replace(_worsened(row, ending), attempt=attempt, started_at=started_at, duration_s=duration_s)
         for row in rows
@@ -111,13 +114,15 @@ def unjudged(plan: ItemPlan, reason: str, attempt: int) -> list[Row]:
     return [msgspec.structs.replace(row, id=plan.row_id(row.quantity), attempt=attempt) for row in rows]
 
 
-def _rows_of_quantity(plan: ItemPlan, run: TestRun, trials: list[_Trial], quantity: str) -> Iterator[Row]:
+def _rows_of_quantity(
+    plan: ItemPlan, run: TestRun, trials: list[_Trial], quantity: str, rule: DecisionRule
+) -> Iterator[Row]:
     for number, trial in enumerate(trials):
         if quantity in trial.values:
-            yield _judged_trial(plan, trial, quantity, documents_in=_home(plan, trials, number))
+            yield _judged_trial(plan, trial, quantity, rule, documents_in=_home(plan, trials, number))
     for recorded in run.recorded:
         if quantity in (recorded.quantity, UNSTATED):
-            yield _judged_record(plan, recorded)
+            yield _judged_record(plan, recorded, rule)
     for workload, error in run.failures:
         if plan.measures_traffic and (quantity == UNSTATED or _is_traffic(quantity, workload)):
             yield _failed(plan, quantity, workload, error)
@@ -205,7 +210,9 @@ def _home(plan: ItemPlan, trials: list[_Trial], number: int) -> tuple[str, str]:
     return quantity, plan.row_id(quantity, earlier)
 
 
-def _judged_trial(plan: ItemPlan, trial: _Trial, quantity: str, *, documents_in: tuple[str, str]) -> Row:
+def _judged_trial(
+    plan: ItemPlan, trial: _Trial, quantity: str, rule: DecisionRule, *, documents_in: tuple[str, str]
+) -> Row:
     known = get_quantity(quantity)
     measured = Measured(
         quantity=quantity,
@@ -225,10 +232,10 @@ def _judged_trial(plan: ItemPlan, trial: _Trial, quantity: str, *, documents_in:
     if quantity != documents_in[0]:
         facts = {**evidence.facts, "raw_output_in": documents_in[1]}
         evidence = msgspec.structs.replace(evidence, facts=facts, documents={})
-    return _judged(plan, measured, trial.conditions, evidence)
+    return _judged(plan, measured, trial.conditions, evidence, rule)
 
 
-def _judged_record(plan: ItemPlan, recorded: Recorded) -> Row:
+def _judged_record(plan: ItemPlan, recorded: Recorded, rule: DecisionRule) -> Row:
     known = get_quantity(recorded.quantity)
     measured = Measured(
         quantity=known.name,
@@ -239,11 +246,13 @@ def _judged_record(plan: ItemPlan, recorded: Recorded) -> Row:
         trust_reason="recorded by the test",
     )
     facts = {"source": "recorded by the test", **({"note": recorded.note} if recorded.note else {})}
-    row = _judged(plan, measured, plan.conditions, Evidence(facts=facts))
+    row = _judged(plan, measured, plan.conditions, Evidence(facts=facts), rule)
     return msgspec.structs.replace(row, required=recorded.required)
 
 
-def _judged(plan: ItemPlan, measured: Measured, conditions: dict[str, Any], evidence: Evidence) -> Row:
+def _judged(
+    plan: ItemPlan, measured: Measured, conditions: dict[str, Any], evidence: Evidence, rule: DecisionRule
+) -> Row:
     limits = [limit for limit in plan.limits if limit.quantity == measured.quantity]
     resolved: ResolvedLimit | None = None
     limit: Limit | None = None
@@ -255,6 +264,11 @@ def _judged(plan: ItemPlan, measured: Measured, conditions: dict[str, Any], evid
         judgement = judge(measured, resolved, no_limit=_no_limit(limits))
     except LimitError as error:
         judgement = Judgement(Verdict.INCONCLUSIVE, str(error), "Correct the limit and run again.")
+    known = _uncertainty(measured, conditions, evidence, judgement.verdict)
+    judgement = guard(judgement, measured.value, known, resolved, rule)
+    if measured.quantity == "throughput":
+        facts = {**evidence.facts, **known.facts(measured.value, resolved)}
+        evidence = msgspec.structs.replace(evidence, facts=facts)
     return Row(
         id="",
         test=plan.nodeid,
@@ -263,6 +277,7 @@ def _judged(plan: ItemPlan, measured: Measured, conditions: dict[str, Any], evid
         quantity=measured.quantity,
         unit=measured.unit,
         value=measured.value,
+        uncertainty=known.expanded,
         limit=resolved.text if resolved else (limit.text if limit else None),
         limit_low=resolved.low if resolved else None,
         limit_high=resolved.high if resolved else None,
@@ -276,6 +291,16 @@ def _judged(plan: ItemPlan, measured: Measured, conditions: dict[str, Any], evid
         conditions=conditions,
         evidence=evidence,
     )
+
+
+def _uncertainty(
+    measured: Measured, conditions: dict[str, Any], evidence: Evidence, verdict: Verdict
+) -> RowUncertainty:
+    if measured.quantity != "throughput":
+        return RowUncertainty(missing=f"none is determined for {measured.quantity}")
+    if measured.value is None or verdict is Verdict.INVALID:
+        return RowUncertainty(missing="there is no value that can be true")
+    return uncertainty_of_series(evidence.series, evidence.series_from, conditions.get("protocol"))
 
 
 def _no_limit(limits: list[Limit]) -> str | None:
@@ -333,14 +358,16 @@ def _failed(plan: ItemPlan, quantity: str, workload: Workload, error: NetperfErr
     return msgspec.structs.replace(row, conditions=conditions, evidence=Evidence(documents=documents))
 
 
-def _information(plan: ItemPlan, run: TestRun, trials: list[_Trial]) -> Iterator[Row]:
+def _information(plan: ItemPlan, run: TestRun, trials: list[_Trial], rule: DecisionRule) -> Iterator[Row]:
     """What no limit names, beside something that is limited: on the sheet, without a say.
 
     Of a traffic run that has a row already, the other quantities are in the evidence of that row.
     """
-    rows = [_judged_record(plan, recorded) for recorded in run.recorded if recorded.quantity not in plan.quantities]
+    rows = [
+        _judged_record(plan, recorded, rule) for recorded in run.recorded if recorded.quantity not in plan.quantities
+    ]
     rows += [
-        _judged_trial(plan, trial, "throughput", documents_in=_home(plan, trials, number))
+        _judged_trial(plan, trial, "throughput", rule, documents_in=_home(plan, trials, number))
         for number, trial in enumerate(trials)
         if not any(quantity in trial.values for quantity in plan.quantities)
     ]

@@ -15,6 +15,7 @@ import pytest
 from pytest_netperf import __version__
 from pytest_netperf.bench.model import Bench
 from pytest_netperf.errors import StationError
+from pytest_netperf.judge.decision import get_rule
 from pytest_netperf.options import Options
 from pytest_netperf.record.schema import RunInfo
 
@@ -23,6 +24,7 @@ __all__ = ["run_info"]
 
 def run_info(config: pytest.Config, options: Options, bench: Bench, run_id: str) -> RunInfo:
     """Everything about this run that a stranger needs to repeat it."""
+    rule = get_rule(options.rule, options.role)
     return RunInfo(
         run_id=run_id,
         started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -58,7 +60,7 @@ def run_info(config: pytest.Config, options: Options, bench: Bench, run_id: str)
                 "duration_s": options.duration_s,
                 "omit_s": options.omit_s,
                 "measurement_slots": options.slots,
-                "decision_rule": "simple: the value itself against the limit, without guard band",
+                "decision_rule": f"{rule.text}. {rule.risk}",
             }
         ),
         operator=options.operator,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pytest_netperf.errors import LimitError, QuantityError, RecordError
@@ -12,8 +12,9 @@ from pytest_netperf.judge.decision import DecisionRule
 from pytest_netperf.judge.judgement import Judgement, Measured, judge
 from pytest_netperf.judge.limits import Limit, ResolvedLimit, resolve, select_limit
 from pytest_netperf.judge.profile import Profile
+from pytest_netperf.judge.row_uncertainty import RowUncertainty, guard, uncertainty_of_series
 from pytest_netperf.judge.series import SeriesJudge, SeriesVerdict
-from pytest_netperf.judge.statistics import Sample, noise_of, regroup, uncertainty_of
+from pytest_netperf.judge.statistics import Sample
 from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.quantities import format_value, get_quantity
 from pytest_netperf.record.schema import Row
@@ -135,8 +136,7 @@ def judge_row(row: Row, limits: Sequence[Limit], rule: DecisionRule, *, source: 
         judgement = judge(measured, resolved, no_limit=f"No limit of {source} applies to this {row.quantity}.")
     except (LimitError, QuantityError) as error:
         judgement = Judgement(Verdict.INCONCLUSIVE, str(error), None)
-    if resolved is not None and judgement.verdict in (Verdict.PASS, Verdict.FAIL) and rule.name != "simple":
-        judgement = _guarded(row, judgement, resolved, rule)
+    judgement = guard(judgement, row.value, _uncertainty(row), resolved, rule)
     return Rejudged(
         row=row,
         old=row.verdict,
@@ -204,17 +204,7 @@ def _link_speed(row: Row) -> float | None:
     return float(speed) if isinstance(speed, int | float) and not isinstance(speed, bool) else None
 
 
-def _guarded(row: Row, judgement: Judgement, limit: ResolvedLimit, rule: DecisionRule) -> Judgement:
-    said = judgement.reason.rstrip(".")
-    points = [point for point in row.evidence.series if not point.omitted and point.seconds > 0]
-    if row.quantity != "throughput" or not points or row.value is None:
-        reason = f"{said}, but its uncertainty is not known, so rule {rule.name} decides nothing."
-        return replace(judgement, verdict=Verdict.INCONCLUSIVE, reason=reason)
-    samples = regroup(Sample(point.seconds, point.throughput_bps * point.seconds) for point in points)
-    expanded = uncertainty_of(samples, noise_of(samples)).expanded_bps
-    ruled = rule.decide(row.value, expanded, limit)
-    if ruled is judgement.verdict:
-        return judgement
-    shown = format_value(expanded, "bit/s", 3)
-    reason = f"{said}, but the limit is within the guard band of {shown} ({rule.role})."
-    return replace(judgement, verdict=Verdict.INCONCLUSIVE, reason=reason)
+def _uncertainty(row: Row) -> RowUncertainty:
+    if row.quantity != "throughput":
+        return RowUncertainty(missing=f"none is determined for {row.quantity}")
+    return uncertainty_of_series(row.evidence.series, row.evidence.series_from, row.conditions.get("protocol"))

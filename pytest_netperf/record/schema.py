@@ -113,6 +113,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """SI unit of ``value``, ``ceiling`` and the limits: "bit/s", "s", "1" for counts, "ratio" for fractions."""
     value: float | None = None
     """What was measured; None when nothing was."""
+    uncertainty: float | None = None
+    """Expanded uncertainty U of ``value`` (k = 2), in its unit; None when it is not known, which is not zero."""
     limit: str | None = None
     """The limit in canonical words, e.g. ">= 2.3 Gbit/s" or ">= 98 % of ceiling (2.307 Gbit/s)"."""
     limit_low: float | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -17,6 +18,7 @@ __all__ = [
     "printable",
     "quantity_text",
     "speed_text",
+    "uncertainty_text",
     "value_text",
 ]
 
@@ -76,6 +78,26 @@ def measured_text(row: Row) -> str:
     bounds = [bound for bound in (row.limit_low, row.limit_high) if bound is not None]
     texts = [format_value(row.value, row.unit), *(format_pair(row.value, bound, row.unit)[0] for bound in bounds)]
     return max(texts, key=len)
+
+
+def uncertainty_text(row: Row) -> str:
+    """U in the unit in which `measured_text` shows the value, as in "\u00b1 0.003"; "" when it is not known.
+
+    Rounded up, to the decimals of the value or as many as it takes to show a digit of it; two digits where the first is
+    1 or 2.
+    """
+    if not row.value or row.uncertainty is None or not 0 <= row.uncertainty < math.inf:
+        return ""
+    number = measured_text(row).split(" ")[0]
+    factor = row.value / float(number)  # as good as the digits shown, which is enough for U
+    factor = 10.0 ** round(math.log10(factor)) if row.unit == "bit/s" and factor > 0 else 1.0
+    decimals = len(number.partition(".")[2])
+    shown = row.uncertainty / factor
+    if shown > 0:
+        leading = math.floor(math.log10(shown))
+        decimals = max(decimals, (shown < 3 * 10.0**leading) - leading)
+    step = 10.0**-decimals
+    return f"\u00b1 {math.ceil(shown / step * (1 - 1e-9)) * step:.{decimals}f}"
 
 
 def quantity_text(name: str) -> str:

@@ -21,6 +21,7 @@ from pytest_netperf.record.wording import (
     port_text,
     printable,
     quantity_text,
+    uncertainty_text,
     value_text,
 )
 from pytest_netperf.report.legend import DEVICE_LEGEND, ROW_LEGEND, verdict_class
@@ -31,6 +32,7 @@ __all__ = ["page_context", "typeset"]
 _NOTES_IN_FRONT = 12
 _ROWS_NAMED = 6
 _FACTS_SHOWN = 12
+_FACTS_OF_U = frozenset({"intervals", "n_eff", "correlation_time_s", "margin_over_uncertainty"})  # have their own line
 _UNITS = (("_bps", "bit/s"), ("_ratio", "ratio"), ("_seconds", "s"), ("_bytes", "B"), ("_watts", "W"), ("_s", "s"))
 
 
@@ -103,6 +105,7 @@ def _table_row(row: Row, note: int | None) -> dict[str, Any]:
         "test": _test_name(row) if row.link else "",
         "quantity": quantity_text(row.quantity),
         "value": measured_text(row),
+        "uncertainty": uncertainty_text(row),
         "has_value": row.value is not None,
         "limit": typeset(limit_text(row)),
         "ceiling": value_text(row.ceiling, row.unit),
@@ -119,6 +122,7 @@ def _table_row(row: Row, note: int | None) -> dict[str, Any]:
                 limit_low=row.limit_low,
                 limit_high=row.limit_high,
                 ceiling=row.ceiling,
+                uncertainty=row.uncertainty,
                 style=verdict_class(row.verdict),
             )
         ),
@@ -141,7 +145,12 @@ def _runs(rows: Iterable[Row]) -> Iterable[dict[str, Any]]:
         if not (show[id(row)] or evidence.doubts or attempts):
             continue
         bounds = row.unit == "bit/s"
-        facts = [(name, value) for name, value in evidence.facts.items() if isinstance(value, (int, float, str, bool))]
+        facts = [
+            (name, value)
+            for name, value in evidence.facts.items()
+            if isinstance(value, (int, float, str, bool))
+            and not (name in _FACTS_OF_U or name.startswith("uncertainty_"))
+        ]
         yield {
             "row": _table_row(row, None),
             "plot": Markup(
@@ -159,9 +168,34 @@ def _runs(rows: Iterable[Row]) -> Iterable[dict[str, Any]]:
             "series_from": evidence.series_from if show[id(row)] else None,
             "facts": [_fact(name, value) for name, value in facts[:_FACTS_SHOWN]],
             "more_facts": max(0, len(facts) - _FACTS_SHOWN),
+            "uncertainty": _uncertainty(row),
             "doubts": evidence.doubts,
             "attempts": [_attempt(item, row.unit) for item in attempts] if isinstance(attempts, list) else [],
         }
+
+
+def _uncertainty(row: Row) -> str:
+    """U, its parts and how far off the limit is in U; "" for a row that has none."""
+    facts = row.evidence.facts
+    within, resolution = (facts.get(f"uncertainty_{part}_bps") for part in ("within", "resolution"))
+    n_eff, intervals, between = facts.get("n_eff"), facts.get("intervals"), facts.get("uncertainty_between")
+    if row.uncertainty is None or not all(isinstance(part, (int, float)) for part in (within, resolution, n_eff)):
+        missing = facts.get("uncertainty_not_known")
+        return f"uncertainty not known: {missing}" if isinstance(missing, str) else ""
+    assert within is not None
+    assert resolution is not None
+    assert n_eff is not None
+    runs = format_value(between, "bit/s", 2) if isinstance(between, (int, float)) else "not known"
+    parts = [
+        f"U {format_value(row.uncertainty, row.unit, 2)} (k = 2): within the run {format_value(within, 'bit/s', 2)}",
+        f"between runs {runs}",
+        f"resolution {format_value(resolution, 'bit/s', 2)}",
+        f"{intervals} intervals count as {n_eff:.3g}",
+    ]
+    if isinstance(distance := facts.get("margin_over_uncertainty"), (int, float)):
+        parts.append(f"margin {distance:+.3g} U".replace("-", "\u2212"))
+    note = facts.get("uncertainty_note")
+    return ", ".join([*parts, *([note] if isinstance(note, str) else [])])
 
 
 def _attempt(item: dict[str, Any], unit: str) -> dict[str, Any]:

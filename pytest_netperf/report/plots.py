@@ -31,18 +31,24 @@ def bullet_graph(
     limit_low: float | None = None,
     limit_high: float | None = None,
     ceiling: float | None = None,
+    uncertainty: float | None = None,
     style: str = "",
 ) -> str:
     """A bar from 0 to the value, in a frame from 0 to the ceiling, with a tick at each limit.
 
-    Without a ceiling the frame ends a little beyond the largest number. "" when there is nothing to draw.
+    A whisker at the end of the bar reaches as far as the uncertainty, to scale. Without a ceiling the frame ends a
+    little beyond the largest number. "" when there is nothing to draw.
     """
-    value, low, high, ceiling = (_drawable(number) for number in (value, limit_low, limit_high, ceiling))
+    value, low, high, ceiling, spread = (
+        _drawable(number) for number in (value, limit_low, limit_high, ceiling, uncertainty)
+    )
     numbers = [number for number in (value, low, high, ceiling) if number is not None]
     if value is None and low is None and high is None:
         return ""
     largest = max(numbers)
     full = ceiling if ceiling and ceiling >= largest else largest * 1.15
+    if value is not None and spread is not None:
+        full = max(full, value + spread)
     width = _BULLET_WIDTH - 4
 
     def x(number: float) -> float:
@@ -51,12 +57,17 @@ def bullet_graph(
     parts = [f'<rect class="track" x="2" y="2.5" width="{_n(x(ceiling or full) - 2)}" height="9"/>']
     if value is not None:
         parts.append(f'<rect class="bar {escape(style)}" x="2" y="4.5" width="{_n(x(value) - 2)}" height="5"/>')
+    if value is not None and spread:
+        left, right = _n(x(max(0.0, value - spread))), _n(x(value + spread))
+        path = f"M{left} 3V11M{left} 7H{right}M{right} 3V11"
+        parts += [f'<path class="whisker halo" d="{path}"/>', f'<path class="whisker" d="{path}"/>']
     for limit in (low, high):
         if limit is not None:
             parts.append(
                 f'<line class="tick" x1="{_n(x(limit))}" x2="{_n(x(limit))}" y1="0" y2="{_n(_BULLET_HEIGHT)}"/>'
             )
     words = [f"value {value_text(value, unit)}" if value is not None else "no value"]
+    words += [f"plus or minus {value_text(spread, unit)}"] if value is not None and spread else []
     words += [f"at least {value_text(low, unit)}"] if low is not None else []
     words += [f"at most {value_text(high, unit)}"] if high is not None else []
     words += [f"ceiling {value_text(ceiling, unit)}"] if ceiling is not None else []

@@ -56,6 +56,8 @@ def test_every_option_of_the_command_line(options, pytester):
         "--netperf-duration=30",
         "--netperf-omit=0",
         "--netperf-slots=2",
+        "--netperf-rule=guarded",
+        "--netperf-role=buyer",
         "--netperf-keep",
         "--netperf-allow-inconclusive",
     )
@@ -70,6 +72,8 @@ def test_every_option_of_the_command_line(options, pytester):
         duration_s=30.0,
         omit_s=0.0,
         slots=2,
+        rule="guarded",
+        role="buyer",
         keep=True,
         allow_inconclusive=True,
     )
@@ -86,6 +90,8 @@ netperf_engine = libiperf
 netperf_duration = 2 min
 netperf_omit = 3 s
 netperf_slots = 4
+netperf_rule = guarded
+netperf_role = vendor
 """
 
 
@@ -100,6 +106,8 @@ def test_every_key_of_the_ini_file(options, pytester):
         duration_s=120.0,
         omit_s=3.0,
         slots=4,
+        rule="guarded",
+        role="vendor",
     )
 
 
@@ -166,12 +174,56 @@ def test_durations_may_be_bare_seconds(options, text, seconds):
         ("--netperf-batch=a\nb", "one line of at most 200 printable characters"),
         ("--netperf-batch=" + "x" * 201, "one line of at most 200 printable characters"),
         ("--netperf-device=", "the serial is empty"),
+        (
+            "--netperf-rule=gaurded",
+            "unknown decision rule 'gaurded' (did you mean 'guarded'?); known: simple, guarded.",
+        ),
+        ("--netperf-rule=Simple", "unknown decision rule 'Simple'"),
+        ("--netperf-rule=", "unknown decision rule ''; known: simple, guarded."),
+        ("--netperf-rule=guarded", "needs a role: vendor (proves conformity) or buyer"),
+        ("--netperf-rule=guarded", "Add --netperf-role vendor or --netperf-role buyer."),
+        ("--netperf-role=vendor", "has no meaning under the simple rule"),
+        ("--netperf-role=vendor", "Add --netperf-rule guarded, or leave the role away."),
+        ("--netperf-role=byer", "unknown role 'byer' (did you mean 'buyer'?); known: vendor, buyer."),
+        ("--netperf-role=", "unknown role ''; known: vendor, buyer."),
     ],
 )
 def test_wrong_values_say_which_option_and_what_is_allowed(options, arg, words):
     found = "\n".join(refused(options, arg))
     assert found.startswith(arg.split("=")[0])
     assert words in found
+
+
+@pytest.mark.parametrize("role", ["vendor", "buyer"])
+def test_rule_and_role_may_come_from_different_places(options, role):
+    found = options(f"--netperf-role={role}", ini="netperf_rule = guarded")
+    assert (found.rule, found.role) == ("guarded", role)
+    found = options(f"--netperf-role={role}", ini=INI)
+    assert (found.rule, found.role) == ("guarded", role)
+    found = options("--netperf-rule=guarded", ini=f"netperf_role = {role}")
+    assert (found.rule, found.role) == ("guarded", role)
+
+
+def test_simple_on_the_command_line_overrules_rule_and_role_of_the_ini_file(options):
+    found = options("--netperf-rule=simple", ini=INI)
+    assert (found.rule, found.role) == ("simple", None)
+
+
+@pytest.mark.parametrize(
+    ("args", "ini", "at"),
+    [
+        (("--netperf-rule=simple", "--netperf-role=vendor"), "", "--netperf-role vendor: "),
+        (("--netperf-rule=simple", "--netperf-role="), "netperf_role = vendor", "--netperf-role: "),
+        ((), "netperf_role = vendor", "netperf_role = vendor (ini file): "),
+        ((), "netperf_rule = simple\nnetperf_role = vendor", "netperf_role = vendor (ini file): "),
+        ((), "netperf_rule = guarded", "netperf_rule = guarded (ini file): "),
+        (("--netperf-rule=guarded",), "netperf_role = seller", "netperf_role = seller (ini file): "),
+        (("--netperf-rule=x", "--netperf-role=y"), "", "--netperf-rule x: "),
+    ],
+)
+def test_a_rule_and_a_role_that_do_not_fit_say_which_of_them(options, args, ini, at):
+    (line,) = refused(options, *args, ini=ini)
+    assert line.startswith(at)
 
 
 def test_wrong_values_of_the_ini_file_say_so(options):
@@ -192,7 +244,7 @@ def test_results_cannot_go_into_a_file(options, pytester):
         assert "is not a folder" in line
 
 
-WITH_INI_KEY = ("bench", "batch", "operator", "limits", "output", "engine", "duration", "omit", "slots")
+WITH_INI_KEY = ("bench", "batch", "operator", "limits", "output", "engine", "duration", "omit", "slots", "rule", "role")
 
 
 def test_the_help_names_every_option_and_key(pytester):

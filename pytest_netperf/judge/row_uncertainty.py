@@ -1,0 +1,130 @@
+"""How sure the throughput of a row is, from its kept intervals, and what the decision rule makes of that. Pure.
+
+Used when a row is judged and when a journal is judged again, so that both say the same to the bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from pytest_netperf.judge.decision import DecisionRule
+from pytest_netperf.judge.judgement import Judgement
+from pytest_netperf.judge.limits import ResolvedLimit
+from pytest_netperf.judge.statistics import (
+    Noise,
+    Sample,
+    Uncertainty,
+    noise_of,
+    quantile,
+    regroup,
+    uncertainty_of,
+    without_tail,
+)
+from pytest_netperf.judge.verdict import Verdict
+from pytest_netperf.quantities import format_value
+from pytest_netperf.record.schema import SeriesPoint
+
+__all__ = ["FEWEST_FOR_A_GUARD_BAND", "RowUncertainty", "guard", "uncertainty_of_series"]
+
+FEWEST_FOR_A_GUARD_BAND: Final = 4
+"""Intervals below which U is a lower estimate: of 2 it covers 76 to 88 % instead of 95 %, of 4 again 90 to 99 %."""
+_FEWEST: Final = 2
+_MEASURE_LONGER: Final = f"Measure at least {FEWEST_FOR_A_GUARD_BAND} s (--netperf-duration), or use the simple rule."
+_USE_SIMPLE: Final = "Judge this quantity in a run under the simple rule: its uncertainty is not determined here."
+_REDUCE: Final = "Reduce the uncertainty by a longer run, or agree on another limit or rule."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowUncertainty:
+    """The uncertainty of one value, or why it is not known."""
+
+    parts: Uncertainty | None = None
+    noise: Noise | None = None
+    usual_s: float = 0.0
+    """Usual length of the intervals, in s."""
+    missing: str = ""
+    """Why there is none."""
+    next_step: str = _USE_SIMPLE
+    """How one would come to know it, or to do without."""
+
+    @property
+    def expanded(self) -> float | None:
+        """U (k = 2) in the unit of the value; None when it is not known."""
+        return None if self.parts is None else self.parts.expanded_bps
+
+    def facts(self, value: float | None, limit: ResolvedLimit | None) -> dict[str, Any]:
+        """The evidence behind U, for the row."""
+        if self.parts is None or self.noise is None:
+            return {"uncertainty_not_known": self.missing}
+        facts: dict[str, Any] = {
+            "intervals": self.noise.intervals,
+            "n_eff": round(self.noise.n_eff, 3),
+            "correlation_time_s": round(self.noise.tau * self.usual_s, 3),
+            "uncertainty_within_bps": self.parts.within_bps,
+            "uncertainty_between": "not known" if self.parts.between_bps is None else self.parts.between_bps,
+            "uncertainty_resolution_bps": self.parts.resolution_bps,
+        }
+        if self.noise.intervals < FEWEST_FOR_A_GUARD_BAND:
+            facts["uncertainty_note"] = f"a lower estimate: {self.noise.intervals} intervals say little of the scatter"
+        distance = None if limit is None or value is None else _distance(value, limit)
+        if distance is not None and self.parts.expanded_bps > 0:
+            facts["margin_over_uncertainty"] = round(distance / self.parts.expanded_bps, 3)
+        return facts
+
+
+def uncertainty_of_series(
+    points: Iterable[SeriesPoint], counted_by: Literal["receiver", "sender"] | None, protocol: object
+) -> RowUncertainty:
+    """The uncertainty of a throughput from the intervals that count.
+
+    What a UDP sender counted says nothing about what arrived. A TCP sender's intervals scatter as the receiver's do,
+    apart from what its socket buffer holds.
+    """
+    if counted_by == "sender" and protocol != "tcp":
+        return RowUncertainty(missing="only the sender's intervals are known, and they do not say what arrived")
+    samples = [
+        Sample(point.seconds, point.throughput_bps * point.seconds)
+        for point in points
+        if not point.omitted and point.seconds > 0
+    ]
+    kept = without_tail(regroup(samples))
+    if len(kept) < _FEWEST:
+        missing = (
+            f"{len(kept) or 'no'} interval{'' if len(kept) == 1 else 's'}, and it takes {_FEWEST} to see a scatter"
+        )
+        return RowUncertainty(missing=missing, next_step=_MEASURE_LONGER)
+    noise = noise_of(kept)
+    parts = uncertainty_of(kept, noise)
+    if not math.isfinite(parts.expanded_bps):
+        return RowUncertainty(missing="the intervals hold a number that is not finite")
+    return RowUncertainty(parts=parts, noise=noise, usual_s=quantile([sample.seconds for sample in kept], 0.5))
+
+
+def guard(
+    judgement: Judgement, value: float | None, known: RowUncertainty, limit: ResolvedLimit | None, rule: DecisionRule
+) -> Judgement:
+    """A PASS or FAIL of the value alone, under the decision rule. Other verdicts stay, and rule simple changes none."""
+    if rule.name == "simple" or judgement.verdict not in (Verdict.PASS, Verdict.FAIL) or limit is None or value is None:
+        return judgement
+    said = judgement.reason.rstrip(".")
+    missing = known.missing
+    if known.noise is not None and known.noise.intervals < FEWEST_FOR_A_GUARD_BAND:
+        missing = f"{known.noise.intervals} intervals give a lower estimate only"
+    if missing or known.expanded is None:
+        step = _MEASURE_LONGER if known.noise is not None else known.next_step
+        reason = f"{said}, but its uncertainty is not known ({missing}), so rule guarded ({rule.role}) decides nothing."
+        return replace(judgement, verdict=Verdict.INCONCLUSIVE, reason=reason, next_step=step)
+    if rule.decide(value, known.expanded, limit) is judgement.verdict:
+        return judgement
+    band = format_value(known.expanded, "bit/s", 3)
+    reason = f"{said}, but the value is within the guard band of {band} (U, k = 2; rule guarded, role {rule.role})."
+    return replace(judgement, verdict=Verdict.INCONCLUSIVE, reason=reason, next_step=_REDUCE)
+
+
+def _distance(value: float, limit: ResolvedLimit) -> float | None:
+    """From the nearest bound to the value, positive on the good side."""
+    distances = [sign * (value - bound) for sign, bound in ((1, limit.low), (-1, limit.high)) if bound is not None]
+    return min(distances, default=None)
