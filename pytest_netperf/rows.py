@@ -6,9 +6,8 @@ ended early all become rows, and none of them can be a PASS.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,26 +16,20 @@ from pytest_netperf.collection import CHECK, UNSTATED, ItemPlan
 from pytest_netperf.errors import LimitError, NetperfError
 from pytest_netperf.judge.conditions import describe
 from pytest_netperf.judge.decision import DecisionRule
-from pytest_netperf.judge.doubt_runs import compare
-from pytest_netperf.judge.doubts import Findings, examine
 from pytest_netperf.judge.judgement import Judgement, Measured, judge
 from pytest_netperf.judge.limits import LEVEL_FILE, Limit, ResolvedLimit, applies, resolve, select_limit
 from pytest_netperf.judge.row_uncertainty import RowUncertainty, guard, uncertainty_of_series
-from pytest_netperf.judge.values import TRAFFIC_QUANTITIES, traffic_values
+from pytest_netperf.judge.values import TRAFFIC_QUANTITIES
 from pytest_netperf.judge.verdict import Verdict, worst
 from pytest_netperf.quantities import get_quantity
-from pytest_netperf.record.schema import Evidence, Row, SeriesPoint
+from pytest_netperf.record.schema import Evidence, Row
 from pytest_netperf.session import Recorded, TestRun
-from pytest_netperf.traffic.framing import bound_bps, ceiling_bps, rates_of
+from pytest_netperf.trials import Trial, compared, trial_of
 
 if TYPE_CHECKING:
-    from pytest_netperf.bench.plan import LinkPlan
-    from pytest_netperf.observe.measure import Measurement
-    from pytest_netperf.traffic.result import Flow, Result, Workload
+    from pytest_netperf.traffic.result import Workload
 
 __all__ = ["Ending", "rows_of", "summary", "unjudged"]
-
-_CLOCK_START_SECONDS = 0.002  # seen: 0.3 ms on a busy machine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,25 +39,6 @@ class Ending:
     verdict: Verdict = Verdict.PASS
     reason: str = ""
     next_step: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Trial:
-    """One traffic call, with everything its quantities share."""
-
-    values: dict[str, float | None]
-    findings: Findings
-    conditions: dict[str, Any]
-    trusted: bool
-    trust_reason: str
-    ceilings: dict[str, float]
-    """What this workload can reach on this link, per quantity that has a ceiling."""
-    bounds: dict[str, float]
-    """What nothing can exceed, for the same quantities."""
-    bound_tolerance: float
-    """As a fraction of the bound."""
-    received_bytes: int | None
-    evidence: Evidence
 
 
 def rows_of(
@@ -87,8 +61,8 @@ def rows_of(
     """
     if plan.is_check and not run.measured and ending.verdict in (Verdict.PASS, Verdict.SKIPPED):
         return []
-    trials = [_trial(plan, measurement, link_facts, burst_bits, faulted) for measurement in run.measured]
-    trials = _compared(trials, [measurement.result for measurement in run.measured])
+    trials = [trial_of(plan, measurement, link_facts, burst_bits, faulted) for measurement in run.measured]
+    trials = compared(trials, [measurement.result for measurement in run.measured])
     rows: list[Row] = []
     for quantity in plan.quantities:
         numbered = 0
@@ -115,7 +89,7 @@ def unjudged(plan: ItemPlan, reason: str, attempt: int) -> list[Row]:
 
 
 def _rows_of_quantity(
-    plan: ItemPlan, run: TestRun, trials: list[_Trial], quantity: str, rule: DecisionRule
+    plan: ItemPlan, run: TestRun, trials: list[Trial], quantity: str, rule: DecisionRule
 ) -> Iterator[Row]:
     for number, trial in enumerate(trials):
         if quantity in trial.values:
@@ -134,76 +108,7 @@ def _is_traffic(quantity: str, workload: Workload) -> bool:
     return quantity in TRAFFIC_QUANTITIES and only in (None, workload.protocol)
 
 
-def _trial(
-    plan: ItemPlan, measurement: Measurement, link_facts: dict[str, Any], burst_bits: float, faulted: bool
-) -> _Trial:
-    assert plan.link is not None
-    result, workload = measurement.result, measurement.result.workload
-    speed_bps, mtu = plan.link.link.line_rate_bps, plan.link.settings.mtu
-    ceilings: dict[str, float] = {}
-    bounds: dict[str, float] = {}
-    if speed_bps is not None:
-        ceilings = rates_of(ceiling_bps(workload, speed_bps, mtu), workload, mtu)
-        bounds = rates_of(bound_bps(workload, speed_bps, mtu), workload, mtu)
-    findings = examine(
-        result,
-        measurement.observation,
-        speed_bps=speed_bps,
-        mtu_bytes=mtu,
-        simulated=plan.link.link.simulated,
-        faulted=faulted,
-        ceiling_bps=ceilings.get("throughput"),
-        expected_bps=_owed_bps(plan.link, workload),
-        bound_bps=bounds.get("throughput"),
-        bound_tolerance=_tolerance(workload, burst_bits, bounds),
-    )
-    values = traffic_values(result, measurement.observation, mtu_bytes=mtu, speed_bps=speed_bps)
-    conditions = {
-        **plan.conditions,
-        "protocol": workload.protocol,
-        "direction": workload.direction,
-        "streams": workload.streams,
-        "ip_version": workload.ip_version,
-        **({"mss": workload.mss_bytes} if workload.mss_bytes is not None else {}),
-    }
-    points, source = _series(result.flows)
-    return _Trial(
-        values=values,
-        findings=findings,
-        conditions=conditions,
-        trusted=result.trusted,
-        trust_reason=result.reason,
-        ceilings=ceilings,
-        bounds=bounds,
-        bound_tolerance=_tolerance(workload, burst_bits, bounds),
-        received_bytes=_least_received(result.flows),
-        evidence=Evidence(
-            series=points,
-            series_from=source,
-            facts={
-                **_facts(measurement),
-                **({"tester_limited": findings.tester_limited} if findings.tester_limited else {}),
-                "rate_explained": findings.rate_explained,
-                **link_facts,
-            },
-            doubts=findings.shown_for("throughput"),
-            documents={"client": result.client_output, "server": result.server_output},
-        ),
-    )
-
-
-def _compared(trials: list[_Trial], results: list[Result]) -> list[_Trial]:
-    """The trials of one test, which share link and settings, with what they say of one another on each of them."""
-    more = tuple(doubt.text for doubt in compare(results))
-    if not more:
-        return trials
-    return [
-        replace(trial, evidence=msgspec.structs.replace(trial.evidence, doubts=(*trial.evidence.doubts, *more)))
-        for trial in trials
-    ]
-
-
-def _home(plan: ItemPlan, trials: list[_Trial], number: int) -> tuple[str, str]:
+def _home(plan: ItemPlan, trials: list[Trial], number: int) -> tuple[str, str]:
     """The one quantity of a trial whose row holds the raw output, and the id of that row."""
     quantity = next((each for each in plan.quantities if each in trials[number].values), "throughput")
     earlier = sum(quantity in trial.values for trial in trials[:number])
@@ -211,7 +116,7 @@ def _home(plan: ItemPlan, trials: list[_Trial], number: int) -> tuple[str, str]:
 
 
 def _judged_trial(
-    plan: ItemPlan, trial: _Trial, quantity: str, rule: DecisionRule, *, documents_in: tuple[str, str]
+    plan: ItemPlan, trial: Trial, quantity: str, rule: DecisionRule, *, documents_in: tuple[str, str]
 ) -> Row:
     known = get_quantity(quantity)
     measured = Measured(
@@ -328,7 +233,7 @@ def _empty(plan: ItemPlan, quantity: str, verdict: Verdict, reason: str, next_st
     )
 
 
-def _never_measured(plan: ItemPlan, run: TestRun, trials: list[_Trial], quantity: str) -> Row:
+def _never_measured(plan: ItemPlan, run: TestRun, trials: list[Trial], quantity: str) -> Row:
     limits = [limit for limit in plan.limits if limit.quantity == quantity]
     if limits and all(limit.level == LEVEL_FILE for limit in limits):
         if trials and not any(
@@ -358,7 +263,7 @@ def _failed(plan: ItemPlan, quantity: str, workload: Workload, error: NetperfErr
     return msgspec.structs.replace(row, conditions=conditions, evidence=Evidence(documents=documents))
 
 
-def _information(plan: ItemPlan, run: TestRun, trials: list[_Trial], rule: DecisionRule) -> Iterator[Row]:
+def _information(plan: ItemPlan, run: TestRun, trials: list[Trial], rule: DecisionRule) -> Iterator[Row]:
     """What no limit names, beside something that is limited: on the sheet, without a say.
 
     Of a traffic run that has a row already, the other quantities are in the evidence of that row.
@@ -386,98 +291,6 @@ def _worsened(row: Row, ending: Ending) -> Row:
     if row.verdict in (Verdict.INVALID, Verdict.ERROR):
         reason += f"; and {row.verdict.value}: {row.reason}"
     return msgspec.structs.replace(row, verdict=verdict, reason=reason, next_step=ending.next_step)
-
-
-def _tolerance(workload: Workload, burst_bits: float, bounds: dict[str, float]) -> float:
-    """How far a true value can lie above its bound, as a fraction.
-
-    The shaper's burst, once, and the moment by which the receiver's clock may start late.
-    """
-    if not bounds:
-        return 0.0
-    return (burst_bits / bounds["throughput"] + _CLOCK_START_SECONDS) / workload.duration_s
-
-
-def _owed_bps(link: LinkPlan, workload: Workload) -> dict[str, float]:
-    """Goodput that a simulated link owes each direction in spite of a rate fault."""
-    fault, speed_bps = link.link.fault, link.link.line_rate_bps
-    if fault is None or fault.rate_bps is None:
-        return {}
-    owed = {}
-    for direction, way in (("forward", "a-to-b"), ("reverse", "b-to-a")):
-        rate = fault.rate_bps if fault.direction in ("both", way) else speed_bps
-        if rate is not None:
-            owed[direction] = ceiling_bps(workload, rate, link.settings.mtu)
-    return owed
-
-
-def _least_received(flows: tuple[Flow, ...]) -> int | None:
-    known = [flow.received_bytes for flow in flows if flow.received_bytes is not None]
-    return min(known) if known else None
-
-
-def _series(flows: tuple[Flow, ...]) -> tuple[tuple[SeriesPoint, ...], Any]:
-    """Throughput over time of the slower direction."""
-    if not flows:
-        return (), None
-    flow = min(flows, key=lambda each: math.inf if each.received_bps is None else each.received_bps)
-    return (
-        tuple(
-            SeriesPoint(
-                start_s=interval.start_s,
-                seconds=interval.seconds,
-                throughput_bps=interval.bytes * 8 / interval.seconds,
-                omitted=interval.omitted,
-            )
-            for interval in flow.intervals
-            if interval.seconds > 0
-        ),
-        flow.intervals_from,
-    )
-
-
-def _facts(measurement: Measurement) -> dict[str, Any]:
-    result, seen = measurement.result, measurement.observation
-    facts: dict[str, Any] = {}
-    for flow in result.flows:
-        prefix = f"{flow.direction}_" if len(result.flows) > 1 else ""
-        for name in (
-            "received_bps", "received_bytes", "received_seconds", "sent_bps", "sent_bytes", "sent_seconds",
-            "retransmits", "packets", "lost_packets", "frame_loss_ratio", "jitter_s",
-        ):  # fmt: skip
-            value = getattr(flow, name)
-            if value is not None:
-                facts[prefix + name] = value
-        for name, known in msgspec.structs.asdict(flow.tcp).items() if flow.tcp is not None else ():
-            if known is not None:
-                facts[f"{prefix}tcp_{name}"] = known
-    for end, first, last in (("a", seen.a_before, seen.a_after), ("b", seen.b_before, seen.b_after)):
-        for name in first.__struct_fields__:
-            facts[f"port_{end}_{name}"] = getattr(last, name) - getattr(first, name)
-    facts |= {
-        "cpu_busy": list(seen.cpu_busy),
-        "cpu_softirq": list(seen.cpu_softirq),
-        "cpu_steal": seen.cpu_steal,
-        "client_cpu": result.client_cpu,
-        "server_cpu": result.server_cpu,
-        "engine": result.engine,
-        "client_version": result.client_version,
-        "server_version": result.server_version,
-        "client_command": " ".join(result.client_command),
-        "server_command": " ".join(result.server_command),
-        "congestion": result.congestion,
-        "asked_duration_s": result.workload.duration_s,
-        "asked_omit_s": result.workload.omit_s,
-        "offered_bps": result.workload.bitrate_bps,
-        "waited_for_slot_s": round(measurement.waited_s, 3),
-        "trust": result.reason,
-        "notes": list(result.notes),
-    }
-    if seen.host is not None:
-        host = msgspec.structs.asdict(seen.host)
-        host["others"] = [f"{process.name} {process.cpu_s:g} s" for process in seen.host.others]
-        facts |= {f"host_{name}": list(value) if isinstance(value, tuple) else value for name, value in host.items()}
-    return {name: value for name, value in facts.items() if value is not None and value != []}
 
 
 def summary(rows: list[Row]) -> str:

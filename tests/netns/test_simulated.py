@@ -88,15 +88,12 @@ def test_an_mtu_that_no_link_can_have(owner: Owner, mtu: int):
         bring_up(owner, "never", name="never", speed_bps=None, mtu=mtu)
 
 
-@pytest.mark.parametrize("mtu", [576, 1500, 9000])
+@pytest.mark.parametrize(("version", "mtu"), [(4, 576), (4, 1500), (4, 9000), (6, 1280), (6, 1500), (6, 9000)])
 @pytest.mark.parametrize("way", ["a to b", "b to a"])
-@pytest.mark.parametrize("version", [4, 6])
 def test_a_packet_of_the_mtu_passes_and_one_byte_more_does_not(make_link: MakeLink, mtu: int, way: str, version: int):
     link = make_link(mtu=mtu, speed_bps=None)
     source, target = (link.a, link.b) if way == "a to b" else (link.b, link.a)
     six = version == 6
-    if six and source.address6 is None:
-        pytest.skip("no IPv6 below MTU 1280, or none on this machine")
     family, header = (socket.AF_INET6, 48) if six else (socket.AF_INET, 28)
     with source.socket(family, socket.SOCK_DGRAM) as sender, target.socket(family, socket.SOCK_DGRAM) as receiver:
         sender.setsockopt(

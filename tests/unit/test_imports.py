@@ -16,7 +16,7 @@ ROOMS = ("bench", "links", "traffic", "observe", "judge", "record", "report")
 FOR_ALL = {"errors", "quantities", "units", "physics"}
 JOINTS = {
     "attempts", "cli", "collection", "fixtures", "hookspecs", "marks", "options", "plugin", "recorder", "rows",
-    "run_info", "series_cli", "session",
+    "run_info", "series_cli", "session", "trials",
 }  # fmt: skip
 VOCABULARY = {
     # Data that rooms before them speak in: no behaviour, nothing but structs and enums.
