@@ -199,6 +199,7 @@ def test_pytest_is_killed_between_tests(project: Project, number: signal.Signals
 
 
 @pytest.mark.parametrize("delay", range(4))
+@pytest.mark.needs_xdist
 def test_pytest_is_killed_at_any_moment(project: Project, delay: int):
     """Also before there is a journal."""
     write(project, TRAFFIC)
@@ -214,6 +215,7 @@ def test_pytest_is_killed_at_any_moment(project: Project, delay: int):
 # Others than pytest
 
 
+@pytest.mark.needs_xdist
 def test_a_worker_is_killed(project: Project):
     """Its test is CRASHED, and all others run."""
     write(project, TRAFFIC, duration=1)

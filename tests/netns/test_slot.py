@@ -246,6 +246,7 @@ def test_functional(netperf_link, netperf_record, n):
 @pytest.mark.netns
 @pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed")
 @pytest.mark.parametrize(("slots", "most"), [(1, 1), (2, 2)])
+@pytest.mark.needs_xdist
 def test_workers_measure_in_turns_and_do_all_else_at_once(owner: object, tmp_path: Path, slots: int, most: int):
     (tmp_path / "test_it.py").write_text(SUITE)
     real = shutil.which("iperf3")

@@ -78,6 +78,7 @@ def test_a_guarded_run_says_its_rule_and_decides_what_is_clear(rule_project):
     assert (fast["verdict"], fast["reason"]) == (row["verdict"], row["reason"])
 
 
+@pytest.mark.needs_xdist
 def test_one_second_has_no_uncertainty_which_matters_under_guarded_alone(rule_project):
     simple = rule_project.run("--netperf-bench=bench.toml")
     assert outcome(simple) == {"test_fast": "PASS", "test_slow": "FAIL", "test_power": "PASS"}, simple.text

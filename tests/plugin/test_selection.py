@@ -49,6 +49,7 @@ def test_exit_first_on_a_test_of_no_device_proves_nothing_of_any(project, worker
     assert run.sheet["verdict"] == "NOT PROVEN"
 
 
+@pytest.mark.needs_xdist
 def test_maxfail_with_workers_never_accepts(project):
     project.write(test_three=THREE + THREE.replace("def test_", "def test_more_").replace("16", "13"))
     run = project.run("-n2", "--maxfail=1")
@@ -228,6 +229,7 @@ def essence(run) -> tuple:
     return sheet["verdict"], sheet["complete"], sheet["counts"], rows, run.code
 
 
+@pytest.mark.needs_xdist
 def test_equal_with_workers_and_without_other_plugins(project):
     project.write(test_mixed=MIXED)
     plain = project.run()
@@ -258,6 +260,7 @@ import os
 
 @pytest.mark.netperf_limit(power="<= 15 W")
 @pytest.mark.parametrize("number", range(6))
+@pytest.mark.needs_xdist
 def test_power(netperf_record, number):
     netperf_record("power", 13, "W")
     if number == 2:

@@ -113,6 +113,7 @@ def test_mistakes_in_marks_are_errors_of_the_collection(project, mistake):
     assert not run.output.exists()
 
 
+@pytest.mark.needs_xdist
 def test_with_workers_every_one_of_these_messages_arrives_too(project):
     """All in one run: workers take a second to start, and each message has its own text to be found by."""
     names = {name: f"test_mistake_{number}" for number, name in enumerate(MISTAKES)}
