@@ -276,6 +276,13 @@ def never_measured(plans: Iterable[tuple[ItemPlan, bool]], limits: Iterable[Limi
     return rows
 
 
+def best_case_bps(speed_bps: float, mtu_bytes: int) -> float:
+    """The most goodput in bit/s that any traffic can have on a link: TCP or UDP over IPv4 in full frames."""
+    from pytest_netperf.physics import goodput_ceiling_bps
+
+    return max(goodput_ceiling_bps(speed_bps, mtu_bytes, protocol=protocol) for protocol in ("tcp", "udp"))
+
+
 def refuse_impossible(plan: LinkPlan, limits: Iterable[Limit]) -> None:
     """Raise LimitError for a throughput limit that no traffic can ever meet on this link.
 
@@ -283,13 +290,12 @@ def refuse_impossible(plan: LinkPlan, limits: Iterable[Limit]) -> None:
     """
     from pytest_netperf.errors import LimitError
     from pytest_netperf.judge.limits import applies, check_possible, resolve
-    from pytest_netperf.physics import goodput_ceiling_bps
     from pytest_netperf.quantities import format_speed
 
     speed_bps, mtu = plan.link.line_rate_bps, plan.settings.mtu
     if speed_bps is None:
         return
-    bound = max(goodput_ceiling_bps(speed_bps, mtu, protocol=protocol) for protocol in ("tcp", "udp"))
+    bound = best_case_bps(speed_bps, mtu)
     known = {"speed": speed_bps, "mtu": mtu, "link": plan.link.name, "device": plan.device.serial}
     for limit in limits:
         if limit.quantity != "throughput" or not applies(limit, known, unknown_matches=True):

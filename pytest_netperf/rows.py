@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_netperf.collection import CHECK, UNSTATED, ItemPlan
+from pytest_netperf.collection import CHECK, UNSTATED, ItemPlan, best_case_bps
 from pytest_netperf.errors import LimitError, NetperfError
 from pytest_netperf.judge.conditions import describe
 from pytest_netperf.judge.decision import DecisionRule
@@ -147,12 +147,21 @@ def _judged_record(plan: ItemPlan, recorded: Recorded, rule: DecisionRule) -> Ro
         unit=known.unit,
         better=known.better,
         value=recorded.value,
+        bound=_bound_of_record(plan, known.name),
         trusted=True,
         trust_reason="recorded by the test",
     )
     facts = {"source": "recorded by the test", **({"note": recorded.note} if recorded.note else {})}
     row = _judged(plan, measured, plan.conditions, Evidence(facts=facts), rule)
     return msgspec.structs.replace(row, required=recorded.required)
+
+
+def _bound_of_record(plan: ItemPlan, quantity: str) -> float | None:
+    """A throughput that a test records by hand cannot exceed its link either."""
+    speed_bps = plan.link.link.line_rate_bps if plan.link else None
+    if quantity != "throughput" or plan.link is None or speed_bps is None:
+        return None
+    return best_case_bps(speed_bps, plan.link.settings.mtu)
 
 
 def _judged(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytest_plugins = ["pytester"]
+
 CHECKS = """
 pytestmark = pytest.mark.netperf_limit(power="<= 15 W", throughput=">= 10 Mbps")
 
@@ -123,3 +125,16 @@ def test_what_a_limits_file_requires_and_no_test_measures_is_a_row(project, work
     }
     assert "no test of this run measures it" in run.rows["X-1::power"]["reason"]
     assert (run.code, run.sheet["verdict"], run.sheet["complete"]) == (1, "NOT PROVEN", True)
+
+
+@pytest.mark.parametrize(("recorded", "verdict"), [("0.95", "PASS"), ("2", "INVALID")])
+def test_a_throughput_recorded_by_hand_cannot_exceed_its_link(project, recorded, verdict):
+    project.write(
+        test_by_hand=f"""
+@pytest.mark.netperf_link(speed="1G")
+@pytest.mark.netperf_limit(throughput=">= 900 Mbps")
+def test_by_hand(netperf_link, netperf_record):
+    netperf_record("throughput", {recorded}, "Gbps")
+"""
+    )
+    assert project.run().rows["test_by_hand[SIM-0001/sim-1G]::throughput"]["verdict"] == verdict
