@@ -16,6 +16,7 @@ from pytest_netperf.collection import CHECK, UNSTATED, ItemPlan, best_case_bps
 from pytest_netperf.errors import LimitError, NetperfError
 from pytest_netperf.judge.conditions import describe
 from pytest_netperf.judge.decision import DecisionRule
+from pytest_netperf.judge.doubt_reference import doubt_limit, limited_by
 from pytest_netperf.judge.judgement import Judgement, Measured, judge
 from pytest_netperf.judge.limits import LEVEL_FILE, Limit, ResolvedLimit, applies, resolve, select_limit
 from pytest_netperf.judge.row_uncertainty import RowUncertainty, guard, uncertainty_of_series
@@ -175,6 +176,10 @@ def _judged(
         if limit is not None:
             link_speed = plan.link.link.speed_bps if plan.link else None
             resolved = resolve(limit, ceiling=measured.ceiling, link_speed=link_speed)
+        doubt = doubt_limit(measured.quantity, resolved, conditions, evidence.facts)
+        if doubt is not None:
+            measured = limited_by(measured, doubt)
+            evidence = msgspec.structs.replace(evidence, doubts=(*evidence.doubts, doubt.text))
         judgement = judge(measured, resolved, no_limit=_no_limit(limits))
     except LimitError as error:
         judgement = Judgement(Verdict.INCONCLUSIVE, str(error), "Correct the limit and run again.")

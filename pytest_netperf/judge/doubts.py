@@ -17,7 +17,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_netperf.judge import doubt_iperf3, doubt_link, doubt_runs, doubt_series, doubt_stream, doubt_tester, path
+from pytest_netperf.judge import (
+    doubt_iperf3,
+    doubt_link,
+    doubt_reference,
+    doubt_runs,
+    doubt_series,
+    doubt_stream,
+    doubt_tester,
+    path,
+)
 from pytest_netperf.judge.doubt import Doubt, KnownDoubt
 from pytest_netperf.judge.scene import Scene
 from pytest_netperf.observe.observation import Observation
@@ -45,6 +54,7 @@ KNOWN: Final[tuple[KnownDoubt, ...]] = (
     *doubt_stream.DOUBTS,
     *doubt_series.DOUBTS,
     *doubt_runs.DOUBTS,
+    *doubt_reference.DOUBTS,
 )
 """All doubts that there are."""
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pytest_netperf.errors import LimitError, QuantityError, RecordError
 from pytest_netperf.judge.decision import DecisionRule
+from pytest_netperf.judge.doubt_reference import doubt_limit, limited_by
 from pytest_netperf.judge.judgement import Judgement, Measured, judge
 from pytest_netperf.judge.limits import Limit, ResolvedLimit, resolve, select_limit
 from pytest_netperf.judge.profile import Profile
@@ -133,6 +134,8 @@ def judge_row(row: Row, limits: Sequence[Limit], rule: DecisionRule, *, source: 
         limit = select_limit([each for each in limits if each.quantity == measured.quantity], _conditions(row))
         if limit is not None:
             resolved = resolve(limit, ceiling=row.ceiling, link_speed=_link_speed(row))
+        doubt = doubt_limit(row.quantity, resolved, row.conditions, row.evidence.facts)
+        measured = limited_by(measured, doubt)
         judgement = judge(measured, resolved, no_limit=f"No limit of {source} applies to this {row.quantity}.")
     except (LimitError, QuantityError) as error:
         judgement = Judgement(Verdict.INCONCLUSIVE, str(error), None)

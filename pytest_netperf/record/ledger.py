@@ -102,6 +102,7 @@ def _build_sheet(
         station=run.station,
         software=run.software,
         conditions=run.conditions,
+        reference=run.reference,
         operator=run.operator,
         started_at=run.started_at,
         finished_at=finished_at,

@@ -28,6 +28,7 @@ __all__ = [
     "RunInfo",
     "SeriesPoint",
     "Sheet",
+    "TesterReference",
     "Verdict",
 ]
 
@@ -90,6 +91,8 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     quantity: str
     unit: str = ""
     limit: str | None = None
+    limit_low: float | None = None
+    """Of throughput: the largest lower bound that may apply, in bit/s; None when there is none."""
     conditions: dict[str, Any] = {}
     simulated: bool = False
     selected: bool = True
@@ -149,6 +152,35 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Time the test took, in s."""
 
 
+class TesterReference(msgspec.Struct, frozen=True, kw_only=True):
+    """What the tester can do without the device (RFC 9411 section 5): TCP, one stream, over a link of its own."""
+
+    link: str
+    """The link it was measured over: an unshaped veth pair, or a cable-only link that the bench file names."""
+    speed_bps: float | None = None
+    """Speed of that link in bit/s; None when nothing but the tester limits it."""
+    simulated: bool = True
+    """True when that link was simulated."""
+    mtu: int
+    """MTU of that link in bytes."""
+    throughput_bps: float | None = None
+    """Payload that the receiver got per second, in bit/s; None when it was not measured."""
+    missing: str | None = None
+    """Why it was not measured."""
+    measured_at: str | None = None
+    """UTC, ISO 8601."""
+    host: str | None = None
+    """Name of the machine."""
+    kernel: str | None = None
+    """Release of its kernel."""
+    software: str | None = None
+    """What made the traffic, with its version, e.g. "iperf 3.12"."""
+    stored: bool = False
+    """True when an earlier run of the same day measured it, False when this run did."""
+    note: str | None = None
+    """What disturbed it: the tester can then do more."""
+
+
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What is common to all rows of a run."""
 
@@ -164,6 +196,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     batch: str | None = None
     partial: str | None = None
     """Why tests may be missing from the plan itself (--lf leaves out whole files unseen); None when none can be."""
+    reference: tuple[TesterReference, ...] = ()
 
 
 class Sheet(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,6 +222,8 @@ class Sheet(msgspec.Struct, frozen=True, kw_only=True):
     """Name -> version."""
     conditions: dict[str, Any]
     """Conditions of the whole run: bench file, limits file, command line ..."""
+    reference: tuple[TesterReference, ...] = ()
+    """What the tester can do without the device, for the speeds and MTUs of this run."""
     operator: str | None = None
     """Who ran it."""
     started_at: str

@@ -427,7 +427,7 @@ def test_keys_of_the_bench_file(heading: str, document: str, place: str) -> None
     assert sorted(first_codes("reference/bench-file.md", heading)) == sorted(_known_keys(document, place))
 
 
-@pytest.mark.parametrize("name", ["Sheet", "Row", "Evidence", "SeriesPoint"])
+@pytest.mark.parametrize("name", ["Sheet", "Row", "Evidence", "TesterReference", "SeriesPoint"])
 def test_keys_of_the_sheet(name: str) -> None:
     struct = getattr(schema, name)
     assert first_codes("reference/sheet.md", name) == [field.encode_name for field in msgspec.structs.fields(struct)]
