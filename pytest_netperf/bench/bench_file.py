@@ -130,8 +130,26 @@ def _station(table: TomlTable | None) -> Station:
         return Station(name=host_name())
     name = table.text("name")
     location = table.text("location")
+    reference = tuple(_reference(link) for link in table.tables("reference"))
+    _repeated(table.mistakes, "station.reference", "name", (link.name for link in reference))
     table.close()
-    return Station(name=name or host_name(), location=location)
+    return Station(name=name or host_name(), location=location, reference=reference)
+
+
+def _reference(table: TomlTable) -> LinkSpec:
+    """A link of the tester itself: one cable, no device, nothing wrong with it."""
+    link = _link(table)
+    if link.topology != "pair":
+        table.wrong("topology", f'{shown(link.topology)} is not a cable only; a reference is a "pair", or leave it out')
+    if link.fault is not None:
+        table.wrong("fault", "a reference shows what the tester can do, so it has no fault; remove it")
+    if not link.shaped:
+        table.wrong(
+            "shaped", "an unshaped pair is measured in any case; give the speed of the cable instead"
+        )
+    if link.mtu is not None:
+        table.wrong("mtu", "a reference is measured at the MTUs that the tests need; remove it")
+    return link
 
 
 def _device(table: TomlTable) -> Device:

@@ -39,14 +39,6 @@ MTU_RANGE: Final = (68, 65535)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Station:
-    """The place where devices are tested: this machine with its ports, cables and tools."""
-
-    name: str
-    location: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
     """One end of a link, named by something that survives a reboot."""
 
@@ -118,6 +110,16 @@ class LinkSpec:
                 "(two ports joined by one cable)"
             )
         return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Station:
+    """The place where devices are tested: this machine with its ports, cables and tools."""
+
+    name: str
+    location: str | None = None
+    reference: tuple[LinkSpec, ...] = ()
+    """Links of the tester itself that are a cable only: what it can do over them is its reference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

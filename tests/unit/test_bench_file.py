@@ -537,3 +537,43 @@ def test_the_builtin_bench():
     assert (only.serial, only.model) == ("SIM-0001", "simulated")
     assert only.links == (LinkSpec(name="sim-1G", speed_bps=1e9, simulated=True),)
     assert only.links[0].unsupported_reason() is None
+
+
+# ---- the tester's own cable ------------------------------------------------------------------------------------------
+
+CABLE = '[[station.reference]]\nname = "loop"\nspeed = "2.5G"\n'
+DEVICE = '[[device]]\nserial = "A"\n'
+
+
+def test_a_cable_of_the_tester_itself():
+    (link,) = parse_bench(f"{CABLE}simulated = true\n{DEVICE}").station.reference
+    assert (link.name, link.speed_bps, link.simulated, link.unsupported_reason()) == ("loop", 2.5e9, True, None)
+
+
+def test_a_physical_cable_is_refused_as_any_physical_link_is():
+    ports = 'a = { port = "pci-0000:04:00.0" }\nb = { port = "pci-0000:04:00.1" }\n'
+    (link,) = parse_bench(f"{CABLE}{ports}{DEVICE}").station.reference
+    assert "link 'loop' has physical ports, and this version can bring up simulated links only" in (
+        link.unsupported_reason() or ""
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "where", "problem"),
+    [
+        ('topology = "routed"', "topology", '"routed" is not a cable only'),
+        ('fault = { loss = "1 %" }', "fault", "a reference shows what the tester can do, so it has no fault"),
+        ("shaped = false", "shaped", "an unshaped pair is measured in any case"),
+        ("mtu = 9000", "mtu", "a reference is measured at the MTUs that the tests need"),
+        ("cable = 1", "cable", "unknown key"),
+    ],
+)
+def test_a_reference_is_a_cable_only(line, where, problem):
+    with pytest.raises(BenchError) as refused:
+        parse_bench(f"{CABLE}simulated = true\n{line}\n{DEVICE}", "b.toml")
+    assert str(refused.value).startswith(f"b.toml: station.reference[0].{where}: {problem}")
+
+
+def test_two_references_need_two_names():
+    with pytest.raises(BenchError, match=r'station\.reference\[1\]\.name: "loop" is used 2 times'):
+        parse_bench(f"{CABLE}simulated = true\n" * 2 + DEVICE)
