@@ -83,7 +83,7 @@ def limits_from_marks(marks: Iterable[tuple[pytest.Mark, int]]) -> tuple[tuple[L
     ``marks`` are (mark, level) pairs, closest first; the level says how far from the test the mark stands (see
     `Limit.level`) and decides later which limit of a quantity wins. MarkError lists every mistake, one a line.
     """
-    from pytest_netperf.judge.limits import read_limits
+    from pytest_netperf.judge.limit_text import read_limits
 
     limits: list[tuple[Limit, str]] = []
     warnings: list[str] = []
@@ -119,8 +119,10 @@ _OTHERWISE: Final = (
 
 def _contradicts(one: Limit, other: Limit) -> bool:
     """Whether nothing could decide between two limits that both claim a measurement."""
-    claim = (one.quantity, one.level, one.conditions) == (other.quantity, other.level, other.conditions)
-    return claim and (one.low, one.high, one.relative_to) != (other.low, other.high, other.relative_to)
+    from pytest_netperf.judge.limits import same_requirement
+
+    claim = (one.key, one.level, one.conditions) == (other.key, other.level, other.conditions)
+    return claim and not same_requirement(one, other)
 
 
 def _read(key: str, value: Any) -> tuple[Any, ...]:

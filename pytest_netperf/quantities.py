@@ -68,7 +68,7 @@ class Quantity:
 
 
 _REGISTRY: dict[str, Quantity] = {}
-_RESERVED = frozenset({"source", "required"})  # keys of a limit that are not quantities
+_RESERVED = frozenset({"source", "required", "rule", "role"})  # keys of a limit that are not quantities
 
 
 def register_quantity(

@@ -122,7 +122,8 @@ def _ceiling(asked: argparse.Namespace) -> tuple[float | None, str]:
 
 
 def _limit(asked: argparse.Namespace, ceiling_bps: float | None, where: str) -> ResolvedLimit:
-    from pytest_netperf.judge.limits import check_possible, parse_limit, resolve
+    from pytest_netperf.judge.limit_text import parse_limit
+    from pytest_netperf.judge.limits import check_possible, resolve
     from pytest_netperf.quantities import parse_speed
 
     if asked.limit is None:

@@ -11,12 +11,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pytest_netperf.errors import ConfigError
-from pytest_netperf.judge.limits import ResolvedLimit
 from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.quantities import near_misses
+
+if TYPE_CHECKING:
+    from pytest_netperf.judge.limits import ResolvedLimit
 
 __all__ = ["ROLES", "RULES", "DecisionRule", "get_rule"]
 
@@ -31,6 +33,11 @@ class DecisionRule:
     name: Literal["simple", "guarded"] = "simple"
     role: Literal["vendor", "buyer"] | None = None
     """Who has to prove something; only of ``guarded``."""
+
+    @property
+    def name_and_role(self) -> str:
+        """``simple``, ``guarded (vendor)`` or ``guarded (buyer)``."""
+        return self.name if self.role is None else f"{self.name} ({self.role})"
 
     @property
     def text(self) -> str:

@@ -7,6 +7,8 @@
     mtu = [1500, 9000]
     throughput = ">= 2.3 Gbps"    # quantities: what is required
     retransmits = "<= 50"
+    rule = "guarded"              # decision rule and role, for this table; before the first table: for the file
+    role = "vendor"
 
 A table names one or more quantities, any number of conditions, and its source.
 """
@@ -14,13 +16,20 @@ A table names one or more quantities, any number of conditions, and its source.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
+from typing import Final
 
-from pytest_netperf.errors import LimitError
+from pytest_netperf.errors import ConfigError, LimitError
 from pytest_netperf.judge.conditions import Conditions, describe
-from pytest_netperf.judge.limits import LEVEL_FILE, Limit, read_limits
+from pytest_netperf.judge.decision import ROLES, RULES, DecisionRule, get_rule
+from pytest_netperf.judge.limit_text import read_limits
+from pytest_netperf.judge.limits import LEVEL_FILE, Limit, same_requirement
 from pytest_netperf.quantities import near_misses
 
 __all__ = ["parse_limits_file"]
+
+_RULE: Final = ("rule", "role")
+_TOP: Final = ("limit", *_RULE)
 
 
 def parse_limits_file(text: str, where: str) -> tuple[Limit, ...]:
@@ -33,10 +42,11 @@ def parse_limits_file(text: str, where: str) -> tuple[Limit, ...]:
         document = tomllib.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:  # tomllib lets both of its number and nesting limits through
         raise LimitError(f"{where}: this is not TOML: {error}.") from None
-    mistakes = [
-        f"{where}: {key!r} is not known here{near_misses(key, ['limit'])}; the file holds [[limit]] tables."
+    default, mistakes = _rule(document, None, where)
+    mistakes += [
+        f"{where}: {key!r} is not known here{near_misses(key, _TOP)}; the file holds [[limit]] tables."
         for key in document
-        if key != "limit"
+        if key not in _TOP
     ]
     tables = document.get("limit", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
@@ -54,17 +64,47 @@ def parse_limits_file(text: str, where: str) -> tuple[Limit, ...]:
             given = f"; found {source!r}" if source is not None else ""
             mistakes.append(f"{at}: source must be the sentence that says where the numbers come from{given}.")
             source = None
-        found, wrong = read_limits(arguments, level=LEVEL_FILE, source=source)
+        rule, refused = _rule(arguments, default, at)
+        mistakes += refused
+        for key in _RULE:
+            arguments.pop(key, None)
+        found, wrong = read_limits(arguments, level=LEVEL_FILE, source=source, rule=rule)
         mistakes += [f"{at}: {mistake}" for mistake in wrong]
         for limit in () if wrong else found:
-            earlier, other = first_at.setdefault((limit.quantity, limit.conditions), (number, limit))
-            if other.text != limit.text:
+            earlier, other = first_at.setdefault((limit.key, limit.conditions), (number, limit))
+            if not same_requirement(limit, other):
                 under = describe(limit.conditions) or "all conditions"
+                rules = " by another rule" if limit.text == other.text else ""
                 mistakes.append(
-                    f"{at}: {limit.quantity} {limit.text!r} contradicts {other.text!r} of limit {earlier}, "
+                    f"{at}: {limit.quantity} {limit.text!r} contradicts {other.text!r}{rules} of limit {earlier}, "
                     f"both for {under}; keep one of them."
                 )
         limits += found
     if mistakes:
         raise LimitError("\n".join(mistakes))
     return tuple(limits)
+
+
+def _rule(table: Mapping[str, object], default: DecisionRule | None, at: str) -> tuple[DecisionRule | None, list[str]]:
+    """The decision rule of a table and what is wrong with it; ``default`` where the table names none.
+
+    A role alone is that of the guarded rule of the file.
+    """
+    name, role = (table.get(key) for key in _RULE)
+    wrong = [
+        f"{at}: {key} must be text, one of {', '.join(map(repr, known))}; found {table[key]!r}."
+        for key, known in zip(_RULE, (RULES, ROLES), strict=True)
+        if key in table and not isinstance(table[key], str)
+    ]
+    if wrong or (name is None and role is None):
+        return default, wrong
+    if name is None and default is None:
+        return default, [f"{at}: role {role!r} alone names no rule; write rule = 'guarded' beside it."]
+    if name is None and default is not None:
+        name = default.name
+    elif role is None and default is not None and name == default.name:
+        role = default.role
+    try:
+        return get_rule(str(name), None if role is None else str(role)), []
+    except ConfigError as error:
+        return default, [f"{at}: {error}"]

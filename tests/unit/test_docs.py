@@ -36,7 +36,8 @@ from pytest_netperf import cli, hookspecs, options
 from pytest_netperf.bench.bench_file import parse_bench
 from pytest_netperf.errors import BenchError, ConfigError
 from pytest_netperf.fixtures import Iperf3
-from pytest_netperf.judge.limits import CONDITION_KEYS, is_limit_text, parse_limit
+from pytest_netperf.judge.conditions import CONDITION_KEYS
+from pytest_netperf.judge.limit_text import is_limit_text, parse_limit
 from pytest_netperf.judge.limits_file import parse_limits_file
 from pytest_netperf.judge.values import TRAFFIC_QUANTITIES
 from pytest_netperf.judge.verdict import DeviceVerdict, Verdict

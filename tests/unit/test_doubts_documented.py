@@ -15,7 +15,7 @@ from pytest_netperf.judge.decision import get_rule
 from pytest_netperf.judge.doubt import EFFECTS, KnownDoubt
 from pytest_netperf.judge.doubt_iperf3 import KNOWN_FAULTS
 from pytest_netperf.judge.doubts import KNOWN, RULES
-from pytest_netperf.judge.limits import parse_limit
+from pytest_netperf.judge.limit_text import parse_limit
 from pytest_netperf.judge.replay import judge_row
 from pytest_netperf.judge.verdict import Verdict
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_netperf.judge.judgement import Measured, judge
-from pytest_netperf.judge.limits import ResolvedLimit, parse_limit, resolve
+from pytest_netperf.judge.limit_text import parse_limit
+from pytest_netperf.judge.limits import ResolvedLimit, resolve
 from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.quantities import get_quantity, parse_rate
 

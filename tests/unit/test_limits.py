@@ -11,17 +11,8 @@ from hypothesis import strategies as st
 
 from pytest_netperf.errors import ConfigError, LimitError, QuantityError
 from pytest_netperf.judge.conditions import CONDITION_KEYS, describe, parse_conditions
-from pytest_netperf.judge.limits import (
-    Limit,
-    ResolvedLimit,
-    applies,
-    check_possible,
-    is_limit_text,
-    parse_limit,
-    read_limits,
-    resolve,
-    select_limit,
-)
+from pytest_netperf.judge.limit_text import is_limit_text, parse_limit, read_limits
+from pytest_netperf.judge.limits import Limit, ResolvedLimit, applies, check_possible, resolve, select_limit
 
 
 def limit(quantity="throughput", text=">= 2.3 Gbps", level=0, source=None, **conditions) -> Limit:

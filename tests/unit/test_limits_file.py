@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_netperf.errors import LimitError
-from pytest_netperf.judge.limits import LEVEL_FILE, parse_limit, select_limit
+from pytest_netperf.judge.limit_text import parse_limit
+from pytest_netperf.judge.limits import LEVEL_FILE, select_limit
 from pytest_netperf.judge.limits_file import parse_limits_file
 
 GOOD = """\

@@ -463,7 +463,7 @@ def test_a_test_can_register_its_own_quantity():
         ("a b", "dBA", "lower", (), "cannot name a quantity"),
         ("", "dBA", "lower", (), "cannot name a quantity"),
         (7, "dBA", "lower", (), "cannot name a quantity"),
-        ("source", "dBA", "lower", (), "none of required, source"),
+        ("source", "dBA", "lower", (), "none of required, role, rule, source"),
         ("noise", "dBA", "louder", (), "'higher', 'lower' or 'none', not 'louder'"),
         ("noise", "", "lower", (), "is no unit"),
         ("noise", None, "lower", (), "is no unit"),
