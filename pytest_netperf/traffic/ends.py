@@ -13,19 +13,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pytest_netperf.traffic.engine import EngineFailure
-from pytest_netperf.traffic.output import read_output
-from pytest_netperf.traffic.result import Flow, Reading, Result, Workload
+from pytest_netperf.traffic.both_ends import combine, combine_stopped
+from pytest_netperf.traffic.engine import EngineFailure, Watch
+from pytest_netperf.traffic.result import Result, Workload
 
 if TYPE_CHECKING:
     from pytest_netperf.links.link import Link, Process
 
-__all__ = ["combine", "run_between"]
+__all__ = ["run_between"]
 
 _READY_SECONDS = 5.0
 _PATIENCE_SECONDS = 10.0  # beyond the traffic itself; iperf3's own timeouts do not protect from a frozen peer
 _SERVER_LAST_WORDS_SECONDS = 3.0
-_ENDS_AGREE = 0.01
+_LOOK_SECONDS = 1.0
+_LOOK_LATE_SECONDS = 0.15  # the ends have counted their interval by then
+_STOP_SECONDS = 3.0
 
 
 def run_between(
@@ -39,11 +41,13 @@ def run_between(
     client_version: str | None,
     server_version: str | None,
     environment: Mapping[str, str] | None = None,
+    watch: Watch | None = None,
 ) -> Result:
     """Run a one-off server and a client to a clean end on both sides.
 
-    ``environment`` is that of both processes; None is this process's own. Raises EngineFailure when there is no result
-    to judge; it says what happened and carries what both ends printed, their last words included.
+    ``environment`` is that of both processes; None is this process's own. ``watch`` looks at the run once a second, and
+    may stop it. Raises EngineFailure when there is no result to judge; it says what happened and carries what both ends
+    printed, their last words included.
     """
     if link.b.is_listening(port):  # or the client would talk to whoever that is
         raise EngineFailure(
@@ -67,11 +71,15 @@ def run_between(
             elif time.monotonic() - started > _READY_SECONDS:
                 problem = f"the iperf3 server did not listen on port {port} within {_READY_SECONDS:g} s"
         lingering = True
+        stopped = False
         if not problem:
             client = link.a.popen(client_command, env=environment)
             traffic_s = workload.duration_s + workload.omit_s
-            if client.wait(traffic_s + _PATIENCE_SECONDS):
+            ended, stopped = _wait(client, traffic_s + _PATIENCE_SECONDS, watch)
+            if ended:
                 lingering = not server.wait(_SERVER_LAST_WORDS_SECONDS)
+            elif stopped:
+                problem = f"the iperf3 client was told to stop, and did not end within {_STOP_SECONDS:g} s"
             else:
                 problem = (
                     f"the iperf3 client did not end within {traffic_s + _PATIENCE_SECONDS:g} s "
@@ -89,11 +97,12 @@ def run_between(
         raise failure(f"the iperf3 client was killed by {_signal_name(client.returncode)}")
     if server.returncode is not None and server.returncode < 0 and not lingering:
         raise failure(f"the iperf3 server was killed by {_signal_name(server.returncode)}")
-    readings = combine(workload, client, server)
-    if not readings.client.flows:
+    readings = (combine_stopped if stopped else combine)(workload, client, server)
+    if not readings.flows:
         raise failure(f"iperf3 delivered no result: {readings.reason}")
     return Result(
-        workload=workload,
+        workload=msgspec.structs.replace(workload, duration_s=readings.seconds) if stopped else workload,
+        planned_duration_s=workload.duration_s if stopped else None,
         trusted=readings.trusted,
         reason=readings.reason,
         flows=readings.flows,
@@ -112,44 +121,25 @@ def run_between(
     )
 
 
-class _Readings(msgspec.Struct, frozen=True):
-    client: Reading
-    server: Reading
-    flows: tuple[Flow, ...]
-    trusted: bool
-    reason: str
-
-
-def combine(workload: Workload, client: Process, server: Process) -> _Readings:
-    """Read what both ends printed.
-
-    The client's document carries the sums of both ends, because iperf3 exchanges them when it ends. The server's is a
-    witness: it has the receiver's intervals of the forward direction, and its own sum must agree with the client's.
-    """
-    ours = read_output(client.stdout, asked=workload, exit_code=client.returncode, stderr=client.stderr)
-    theirs = read_output(server.stdout, stderr=server.stderr)
-    trusted, reason = ours.trusted, ours.reason
-    witnesses = {flow.direction: flow for flow in theirs.flows}
-    flows = []
-    for flow in ours.flows:
-        witness = witnesses.get(flow.direction)
-        if witness is not None and witness.received_bytes and flow.received_bytes:
-            apart = abs(witness.received_bytes - flow.received_bytes) / flow.received_bytes
-            if apart > _ENDS_AGREE:
-                trusted = False
-                reason = (
-                    f"the two ends disagree on the bytes received ({flow.direction}): the client's document says "
-                    f"{flow.received_bytes}, the server's {witness.received_bytes}"
-                )
-        if witness is not None and witness.intervals and witness.intervals_from == "receiver":
-            flow = msgspec.structs.replace(flow, intervals=witness.intervals, intervals_from="receiver")
-        if witness is not None and flow.tcp is None:  # the server sends in reverse
-            flow = msgspec.structs.replace(flow, tcp=witness.tcp)
-        flows.append(flow)
-    wanted = 2 if workload.direction == "bidirectional" else 1
-    if trusted and len(flows) != wanted:
-        trusted, reason = False, f"the document speaks of {len(flows)} direction(s), the workload of {wanted}"
-    return _Readings(ours, theirs, tuple(flows), trusted, reason)
+def _wait(client: Process, limit_s: float, watch: Watch | None) -> tuple[bool, bool]:
+    """Whether the client ended in time, and whether it was told to stop because ``watch`` had seen enough."""
+    if watch is None:
+        return client.wait(limit_s), False
+    begun = time.monotonic()
+    looks = 0
+    said = 0
+    while True:
+        looks += 1
+        due_s = min(looks * _LOOK_SECONDS + _LOOK_LATE_SECONDS, limit_s)
+        if client.wait(max(0.0, begun + due_s - time.monotonic())):
+            return True, False
+        if due_s >= limit_s:
+            return False, False
+        news = client.stdout_since(said)
+        said += len(news)
+        if watch(news.decode("utf-8", "replace")):
+            client.send_signal(signal.SIGINT)
+            return client.wait(_STOP_SECONDS), True
 
 
 def _fraction(percent: float | None) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_netperf.errors import ConfigError, TrafficError
@@ -10,7 +11,10 @@ if TYPE_CHECKING:
     from pytest_netperf.links.link import Link
     from pytest_netperf.traffic.result import Result, Workload
 
-__all__ = ["Engine", "EngineFailure", "make_engine"]
+__all__ = ["Engine", "EngineFailure", "Watch", "make_engine"]
+
+Watch = Callable[[str], bool]
+"""Called about once a second while traffic runs, with what the client printed since; True stops the traffic."""
 
 
 class EngineFailure(TrafficError):
@@ -28,12 +32,16 @@ class Engine(Protocol):
     """Drives one traffic tool."""
 
     name: str
+    can_stop: bool
+    """Whether a run can be ended early, and still has a result."""
 
     def check(self, workload: Workload) -> None:
         """Raise MarkError when this engine, in its installed version, cannot do what the workload asks."""
 
-    def run(self, link: Link, workload: Workload) -> Result:
+    def run(self, link: Link, workload: Workload, watch: Watch | None = None) -> Result:
         """Run the workload over the link, to a clean end on both sides, whatever happens.
+
+        ``watch`` looks on, and may stop the traffic where the engine ``can_stop``.
 
         Raises EngineFailure when there is no result to judge.
         """

@@ -15,6 +15,7 @@ from pytest_netperf.traffic.ends import run_between
 
 if TYPE_CHECKING:
     from pytest_netperf.links.link import Link
+    from pytest_netperf.traffic.engine import Watch
     from pytest_netperf.traffic.result import Result, Workload
 
 __all__ = ["Iperf3Engine", "client_arguments", "installed_version", "server_arguments"]
@@ -55,6 +56,7 @@ class Iperf3Engine:
     """Runs ``iperf3`` at both ends: a fresh one-off server on a fresh port for every run."""
 
     name = "iperf3"
+    can_stop = True
 
     def __init__(self) -> None:
         path = shutil.which("iperf3")
@@ -83,7 +85,7 @@ class Iperf3Engine:
                 raise MarkError(f"{option} needs iperf3 {version} or newer ({flag}); this machine has {self.version}")
         check_congestion(workload.congestion)
 
-    def run(self, link: Link, workload: Workload) -> Result:
+    def run(self, link: Link, workload: Workload, watch: Watch | None = None) -> Result:
         """See `traffic.engine.Engine`."""
         self.check(workload)
         port = link.next_port()
@@ -100,6 +102,7 @@ class Iperf3Engine:
             client_command=client,
             client_version=self.version.removeprefix("iperf "),
             server_version=self.version.removeprefix("iperf "),
+            watch=watch,
         )
 
 

@@ -22,6 +22,7 @@ from pytest_netperf.traffic.iperf3 import affinity_for, check_congestion, parse_
 
 if TYPE_CHECKING:
     from pytest_netperf.links.link import Link
+    from pytest_netperf.traffic.engine import Watch
     from pytest_netperf.traffic.result import Result, Workload
 
 __all__ = ["LibiperfEngine", "Library", "client_settings", "installed_library", "server_settings"]
@@ -91,6 +92,7 @@ class LibiperfEngine:
     """Runs libiperf at both ends: one fresh process each, a fresh port for every run."""
 
     name = "libiperf"
+    can_stop = False  # the library has no way to say "that is enough"; only the program handles SIGINT
 
     def __init__(self) -> None:
         self._library = installed_library()
@@ -117,7 +119,7 @@ class LibiperfEngine:
             raise MarkError("bitrate=None: libiperf would send UDP as fast as it can; say how much, e.g. '900 Mbps'")
         check_congestion(workload.congestion)
 
-    def run(self, link: Link, workload: Workload) -> Result:
+    def run(self, link: Link, workload: Workload, watch: Watch | None = None) -> Result:
         """See `traffic.engine.Engine`."""
         self.check(workload)
         port = link.next_port()
@@ -136,6 +138,7 @@ class LibiperfEngine:
             client_version=self._library.version,
             server_version=self._library.version,
             environment=_environment(),
+            watch=watch,
         )
 
 

@@ -26,12 +26,19 @@ _ERROR_VALUE = re.compile(r'"error"\s*:\s*"([^"\n]{1,300})"')
 
 
 def read_output(
-    text: str | bytes, *, asked: Workload | None = None, exit_code: int | None = None, stderr: str = ""
+    text: str | bytes,
+    *,
+    asked: Workload | None = None,
+    exit_code: int | None = None,
+    stderr: str = "",
+    stopped: bool = False,
 ) -> Reading:
     """Read one iperf3 output.
 
     What is known about the run beside its output takes part in the decision whether it can be trusted: the workload
     that was ``asked`` for, the ``exit_code`` of iperf3 and its ``stderr``. None means not known (a file, for example).
+    ``stopped`` says that we ended the run ourselves: then its early end speaks against nothing, and only its intervals
+    count (`traffic.stopped`).
     """
     content = _decode(text)
     draft = Draft()
@@ -44,7 +51,7 @@ def read_output(
         _read_json(content, draft)
     else:
         read_text(content, draft)
-    return conclude(draft, asked=asked, exit_code=exit_code, stderr=stderr)
+    return conclude(draft, asked=asked, exit_code=exit_code, stderr=stderr, stopped=stopped)
 
 
 def _decode(text: str | bytes) -> str:

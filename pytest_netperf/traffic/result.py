@@ -115,6 +115,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One traffic run as an engine delivers it."""
 
     workload: Workload
+    """What was asked for; of a run that was stopped, with the ``duration_s`` that it counted."""
+    planned_duration_s: float | None = None
+    """Of a run that was stopped because enough was known: the seconds it was asked for. None for a whole run."""
     trusted: bool
     reason: str
     flows: tuple[Flow, ...]

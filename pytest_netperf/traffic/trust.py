@@ -11,12 +11,25 @@ REACHED_SHARE = 0.98
 """A run that lasted at least this share of the asked seconds reached its end; timers jitter by some milliseconds."""
 
 
-def conclude(draft: Draft, *, asked: Workload | None, exit_code: int | None, stderr: str) -> Reading:
-    """The reading, trusted only when nothing speaks against it."""
-    doubts = [*_process_doubts(exit_code, stderr, draft), *draft.doubts]
-    if not doubts:
+_STOPPED = ("interrupt - the client has terminated", "the client has terminated")
+"""What the two ends say when the client was told to stop; from 3.19 on, the signal follows."""
+
+
+def conclude(
+    draft: Draft, *, asked: Workload | None, exit_code: int | None, stderr: str, stopped: bool = False
+) -> Reading:
+    """The reading, trusted only when nothing speaks against it.
+
+    Of a run that we ``stopped`` its early end is no doubt, and neither are the sums, which only whole runs have.
+    """
+    doubts = [*_process_doubts(None if stopped else exit_code, stderr, draft), *draft.doubts]
+    if stopped:
+        expected = tuple(error_sentence(said).partition('")')[0] for said in _STOPPED)
+        doubts = [doubt for doubt in doubts if not doubt.startswith(expected)]
+    if not doubts and not stopped:
         doubts += _rate_doubts(draft)
-    doubts += _duration_doubts(draft, asked)
+    if not stopped:
+        doubts += _duration_doubts(draft, asked)
     doubts += _workload_doubts(draft, asked)
     doubts += _byte_mode_doubts(draft)
     trusted = not doubts
