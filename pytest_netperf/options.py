@@ -22,6 +22,7 @@ __all__ = ["DEFAULT_OUTPUT", "Options", "add_options", "select_devices"]
 Engine = Literal["iperf3", "libiperf"]
 Rule = Literal["simple", "guarded"]
 Role = Literal["vendor", "buyer"]
+Reference = Literal["auto", "now", "off"]
 _ENGINES: Final[tuple[Engine, ...]] = ("iperf3", "libiperf")
 
 DEFAULT_OUTPUT: Final = "netperf-results"
@@ -75,6 +76,18 @@ def add_options(parser: pytest.Parser) -> None:
     option("rule", True, "{simple,guarded}", "How a value is compared with its limit; default: simple, no guard band")
     option("role", True, "{vendor,buyer}", "Of the guarded rule: who has to prove something, and has the guard band")
     group.addoption(
+        "--netperf-reference",
+        action="store_true",
+        default=False,
+        help="Measure now what this tester can do without the device, also when that of today is stored",
+    )
+    parser.addini(
+        "netperf_reference",
+        "Whether what the tester can do without the device is measured once a day: auto (the default) or off",
+        type="string",
+        default="",
+    )
+    group.addoption(
         "--netperf-keep",
         action="store_true",
         default=False,
@@ -107,6 +120,8 @@ class Options:
     """Name of the decision rule (`judge.decision`)."""
     role: Role | None = None
     """Of rule ``guarded``, which always has one; None of ``simple``."""
+    reference: Reference = "auto"
+    """When the tester reference is measured: "auto" is once a day, "now" is by this run."""
     keep: bool = False
     allow_inconclusive: bool = False
 
@@ -139,6 +154,7 @@ class Options:
             slots=read("slots", _slots, 1),
             rule=rule,
             role=role,
+            reference=_reference(config, wrong),
             keep=bool(config.getoption("--netperf-keep")),
             allow_inconclusive=bool(config.getoption("--netperf-allow-inconclusive")),
         )
@@ -211,6 +227,17 @@ def _decision_rule(config: pytest.Config, wrong: list[str]) -> tuple[Rule, Role 
         wrong.append(f"{at.written_as}: {error}{way_out}")
         return "simple", None
     return found.name, found.role
+
+
+def _reference(config: pytest.Config, wrong: list[str]) -> Reference:
+    text = str(config.getini("netperf_reference") or "").strip()
+    if text not in ("", "auto", "off"):
+        wrong.append(
+            f"netperf_reference = {text} (ini file): must be auto or off; to measure it now, use --netperf-reference"
+        )
+    if config.getoption("--netperf-reference"):
+        return "now"
+    return "off" if text == "off" else "auto"
 
 
 def _cannot_keep() -> list[str]:

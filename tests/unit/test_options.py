@@ -58,6 +58,7 @@ def test_every_option_of_the_command_line(options, pytester):
         "--netperf-slots=2",
         "--netperf-rule=guarded",
         "--netperf-role=buyer",
+        "--netperf-reference",
         "--netperf-keep",
         "--netperf-allow-inconclusive",
     )
@@ -74,6 +75,7 @@ def test_every_option_of_the_command_line(options, pytester):
         slots=2,
         rule="guarded",
         role="buyer",
+        reference="now",
         keep=True,
         allow_inconclusive=True,
     )
@@ -92,6 +94,7 @@ netperf_omit = 3 s
 netperf_slots = 4
 netperf_rule = guarded
 netperf_role = vendor
+netperf_reference = off
 """
 
 
@@ -108,6 +111,7 @@ def test_every_key_of_the_ini_file(options, pytester):
         slots=4,
         rule="guarded",
         role="vendor",
+        reference="off",
     )
 
 
@@ -231,6 +235,28 @@ def test_wrong_values_of_the_ini_file_say_so(options):
     assert line.startswith("netperf_duration = soon (ini file): ")
 
 
+@pytest.mark.parametrize("value", ["now", "on", "OFF", "false", "24 h"])
+def test_the_ini_file_can_only_leave_the_reference_to_itself_or_switch_it_off(options, value):
+    (line,) = refused(options, ini=f"netperf_reference = {value}")
+    assert line == (
+        f"netperf_reference = {value} (ini file): must be auto or off; to measure it now, use --netperf-reference"
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "ini", "expected"),
+    [
+        ((), "", "auto"),
+        ((), "netperf_reference =", "auto"),
+        ((), "netperf_reference = auto", "auto"),
+        (("-o", "netperf_reference=off"), "", "off"),
+        (("--netperf-reference",), "netperf_reference = off", "now"),
+    ],
+)
+def test_when_the_reference_is_measured(options, args, ini, expected):
+    assert options(*args, ini=ini).reference == expected
+
+
 def test_all_mistakes_are_listed_at_once(options):
     found = refused(options, "--netperf-duration=0", "--netperf-engine=x", ini="netperf_slots = none")
     assert len(found) == 3
@@ -244,7 +270,10 @@ def test_results_cannot_go_into_a_file(options, pytester):
         assert "is not a folder" in line
 
 
-WITH_INI_KEY = ("bench", "batch", "operator", "limits", "output", "engine", "duration", "omit", "slots", "rule", "role")
+WITH_INI_KEY = (
+    "bench", "batch", "operator", "limits", "output", "engine", "duration", "omit", "slots", "rule", "role",
+    "reference",
+)  # fmt: skip
 
 
 def test_the_help_names_every_option_and_key(pytester):
