@@ -177,10 +177,13 @@ def _expected_to_fail(call: pytest.CallInfo[None], report: pytest.TestReport) ->
 
 def _rows(item: pytest.Item, call: pytest.CallInfo[None], ending: Ending) -> list[Row]:
     from pytest_netperf.judge.decision import get_rule
+    from pytest_netperf.judge.doubt_reference import reference_facts
+    from pytest_netperf.reference import references_of
     from pytest_netperf.rows import rows_of
 
-    options = item.config.stash[SESSION].options
-    run = item.config.stash[SESSION].run_of(item.nodeid)
+    session = item.config.stash[SESSION]
+    options = session.options
+    run = session.run_of(item.nodeid)
     run.over = True
     handle = _handle(item)
     link = handle.link if handle is not None else None
@@ -189,7 +192,10 @@ def _rows(item: pytest.Item, call: pytest.CallInfo[None], ending: Ending) -> lis
         run,
         ending,
         rule=get_rule(options.rule, options.role),
-        link_facts=link.summary() if link is not None else {},
+        link_facts={
+            **(link.summary() if link is not None else {}),
+            **reference_facts(references_of(session), item.stash[PLAN].conditions),
+        },
         burst_bits=link.burst_bits if link is not None else 0.0,
         faulted=link.faulted if link is not None else False,
         attempt=item.stash.get(_ATTEMPT, 1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -219,12 +220,33 @@ class ItemPlan:
                     quantity=quantity,
                     unit="" if quantity == UNSTATED else get_quantity(quantity).unit,
                     limit=texts[0] if len(texts) == 1 else None,
+                    limit_low=self._most_required() if quantity == "throughput" else None,
                     conditions=self.conditions,
                     simulated=bool(self.link and self.link.link.simulated),
                     selected=selected,
                 )
             )
         return rows
+
+
+    def _most_required(self) -> float | None:
+        """The largest lower bound of throughput in bit/s that may apply, as far as that is known beforehand."""
+        from pytest_netperf.errors import LimitError
+        from pytest_netperf.judge.limits import applies, resolve
+        from pytest_netperf.physics import goodput_ceiling_bps
+
+        speed_bps = self.link.link.line_rate_bps if self.link else None
+        ceiling = goodput_ceiling_bps(speed_bps, self.link.settings.mtu) if self.link and speed_bps else None
+        lows = []
+        # In the order in which `select_limit` looks: what comes behind one that certainly applies never does.
+        for limit in sorted(self.limits, key=lambda limit: (limit.level, -len(limit.conditions))):
+            if limit.quantity != "throughput" or not self._may_apply(limit):
+                continue
+            with contextlib.suppress(LimitError):  # the row will say what is wrong with it
+                lows.append(resolve(limit, ceiling=ceiling, link_speed=speed_bps).low)
+            if applies(limit, self.conditions):
+                break
+        return max((low for low in lows if low is not None), default=None)
 
 
 def never_measured(plans: Iterable[tuple[ItemPlan, bool]], limits: Iterable[Limit]) -> list[Planned]:

@@ -94,6 +94,11 @@ class Recorder:
             for row in planned:
                 self._planned.setdefault(row.test, []).append(row)
 
+    @property
+    def planned(self) -> list[Planned] | None:
+        """What the run is expected to deliver; None while that is not known."""
+        return [row for rows in self._planned.values() for row in rows] if self._plan_known else None
+
     def _begin(self) -> None:
         """Open the journal with the plan. A run that ends before its first test leaves nothing."""
         if self._begun:
@@ -104,8 +109,8 @@ class Recorder:
         with self._kept_going():
             self._journal = Journal.create(self._options.output, self.run_id)
             self._journal.run(self._run_info())
-            if self._plan_known:
-                self._journal.plan([row for rows in self._planned.values() for row in rows])
+            if self.planned is not None:
+                self._journal.plan(self.planned)
 
     @contextlib.contextmanager
     def _kept_going(self) -> Any:
@@ -234,8 +239,7 @@ class Recorder:
             self._journal_sha256 = contents.sha256
         except RecordError as error:
             self._broken = self._broken or str(error)
-            planned = [row for rows in self._planned.values() for row in rows]
-            sheets = build_sheets(self._run_info(), planned, self._unwritten, complete=False)
+            sheets = build_sheets(self._run_info(), self.planned or [], self._unwritten, complete=False)
         self._emit(sheets)
         if exitstatus == pytest.ExitCode.OK:
             session.exitstatus = self._exit_status(sheets)
@@ -252,7 +256,7 @@ class Recorder:
     def _run_info(self) -> RunInfo:
         from pytest_netperf.run_info import run_info
 
-        return run_info(self._config, self._options, self._session.bench, self.run_id)
+        return run_info(self._config, self._options, self._session.bench, self.run_id, self._session.references)
 
     def _emit(self, sheets: list[Sheet]) -> None:
         for sheet in sheets:

@@ -17,12 +17,14 @@ from pytest_netperf.bench.model import Bench
 from pytest_netperf.errors import StationError
 from pytest_netperf.judge.decision import get_rule
 from pytest_netperf.options import Options
-from pytest_netperf.record.schema import RunInfo
+from pytest_netperf.record.schema import RunInfo, TesterReference
 
 __all__ = ["run_info"]
 
 
-def run_info(config: pytest.Config, options: Options, bench: Bench, run_id: str) -> RunInfo:
+def run_info(
+    config: pytest.Config, options: Options, bench: Bench, run_id: str, references: tuple[TesterReference, ...]
+) -> RunInfo:
     """Everything about this run that a stranger needs to repeat it."""
     rule = get_rule(options.rule, options.role)
     return RunInfo(
@@ -66,6 +68,7 @@ def run_info(config: pytest.Config, options: Options, bench: Bench, run_id: str)
         operator=options.operator,
         batch=options.batch,
         partial=_partial(config),
+        reference=references,
     )
 
 

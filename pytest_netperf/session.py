@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_netperf.links.link import Link
     from pytest_netperf.links.owner import Owner
     from pytest_netperf.observe.measure import Measurement
+    from pytest_netperf.record.schema import TesterReference
     from pytest_netperf.traffic.engine import Engine
     from pytest_netperf.traffic.result import Workload
 
@@ -91,6 +92,9 @@ class NetperfSession:
         self.options = options
         self.current: TestRun | None = None
         self.kept: list[str] = []
+        self.references: tuple[TesterReference, ...] = ()
+        self.reference_file: list[str] | None = None
+        """Of a worker of xdist: where its controller leaves the references (`reference.references_of`)."""
         self._bench: Bench | None = None
         self._owner: Owner | None = None
         self._engine: Engine | None = None

@@ -32,6 +32,8 @@ class Engine(Protocol):
     """Drives one traffic tool."""
 
     name: str
+    version: str
+    """Of the tool, e.g. "iperf 3.12"."""
     can_stop: bool
     """Whether a run can be ended early, and still has a result."""
 

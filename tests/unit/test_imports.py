@@ -15,8 +15,8 @@ ROOMS = ("bench", "links", "traffic", "observe", "judge", "record", "report")
 """In the order in which data flows; a module imports from its own room and from earlier ones."""
 FOR_ALL = {"errors", "quantities", "units", "physics"}
 JOINTS = {
-    "attempts", "cli", "collection", "fixtures", "hookspecs", "marks", "options", "plugin", "recorder", "rows",
-    "run_info", "series_cli", "session", "trials",
+    "attempts", "cli", "collection", "fixtures", "hookspecs", "marks", "options", "plugin", "recorder",
+    "reference", "rows", "run_info", "series_cli", "session", "trials",
 }  # fmt: skip
 VOCABULARY = {
     # Data that rooms before them speak in: no behaviour, nothing but structs and enums.
@@ -159,7 +159,9 @@ def test_pure_modules_touch_nothing(module):
     assert called & IMPURE_CALLS == set()
 
 
-@pytest.mark.parametrize("module", ["", "plugin", "options", "marks", "collection", "attempts", "fixtures", "session"])
+@pytest.mark.parametrize(
+    "module", ["", "plugin", "options", "marks", "collection", "attempts", "fixtures", "session", "reference"]
+)
 def test_what_every_pytest_run_loads_is_light(module):
     """At import time: imports inside functions are for those who need them."""
     heavy = {"msgspec", "jinja2", "pyroute2", "json", "asyncio", "multiprocessing", "tomllib", "sqlite3"}
