@@ -178,8 +178,8 @@ def _expected_to_fail(call: pytest.CallInfo[None], report: pytest.TestReport) ->
 def _rows(item: pytest.Item, call: pytest.CallInfo[None], ending: Ending) -> list[Row]:
     from pytest_netperf.judge.decision import get_rule
     from pytest_netperf.judge.doubt_reference import reference_facts
-    from pytest_netperf.reference import references_of
     from pytest_netperf.rows import rows_of
+    from pytest_netperf.tester_check import references_of
 
     session = item.config.stash[SESSION]
     options = session.options

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_netperf import attempts, collection, options, recorder, reference
+from pytest_netperf import attempts, collection, options, recorder, tester_check
 from pytest_netperf.errors import ConfigError, MarkError
 from pytest_netperf.fixtures import PLAN, PROBLEM, SESSION, iperf3, netperf_device, netperf_link, netperf_record
 from pytest_netperf.session import NetperfSession
@@ -60,11 +60,11 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
     config.stash[_DESELECTED] = []
     if hasattr(config, "workerinput"):
-        session.reference_file = config.workerinput.get(reference.REFERENCE_FILE)
+        session.reference_file = config.workerinput.get(tester_check.REFERENCE_FILE)
     else:
         recording = recorder.Recorder(config, session)
         config.pluginmanager.register(recording, recorder.NAME)
-        config.pluginmanager.register(reference.TesterCheck(config, session, recording))
+        config.pluginmanager.register(tester_check.TesterCheck(config, session, recording))
 
 
 def _limits_file(path: Path | None) -> tuple[Limit, ...]:

@@ -94,7 +94,7 @@ class NetperfSession:
         self.kept: list[str] = []
         self.references: tuple[TesterReference, ...] = ()
         self.reference_file: list[str] | None = None
-        """Of a worker of xdist: where its controller leaves the references (`reference.references_of`)."""
+        """Of a worker of xdist: where its controller leaves the references (`tester_check.references_of`)."""
         self._bench: Bench | None = None
         self._owner: Owner | None = None
         self._engine: Engine | None = None

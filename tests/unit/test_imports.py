@@ -16,7 +16,8 @@ ROOMS = ("bench", "links", "traffic", "observe", "judge", "record", "report")
 FOR_ALL = {"errors", "quantities", "units", "physics"}
 JOINTS = {
     "attempts", "cli", "collection", "fixtures", "hookspecs", "marks", "options", "plugin", "recorder",
-    "reference", "rows", "run_info", "series_cli", "session", "trials",
+    "reference", "rows", "run_info", "series_cli", "session", "tester_check",
+    "trials",
 }  # fmt: skip
 VOCABULARY = {
     # Data that rooms before them speak in: no behaviour, nothing but structs and enums.
@@ -160,7 +161,8 @@ def test_pure_modules_touch_nothing(module):
 
 
 @pytest.mark.parametrize(
-    "module", ["", "plugin", "options", "marks", "collection", "attempts", "fixtures", "session", "reference"]
+    "module",
+    ["", "plugin", "options", "marks", "collection", "attempts", "fixtures", "session", "reference", "tester_check"],
 )
 def test_what_every_pytest_run_loads_is_light(module):
     """At import time: imports inside functions are for those who need them."""
