@@ -31,6 +31,7 @@ from pytest_netperf.links import kernel
 from pytest_netperf.links.channel import Channel
 from pytest_netperf.links.leftovers import name_namespace, remove_namespace
 from pytest_netperf.links.simulated import SimulatedPair, has_spare_namespaces, prepare_namespaces
+from pytest_netperf.links.tcp_info import tcp_connections
 
 __all__ = ["main"]
 
@@ -109,6 +110,7 @@ class Keeper:
             "shape": self._shape,
             "counters": self._counters,
             "listening": self._listening,
+            "tcp_info": self._tcp_info,
             "spawn": self._spawn,
             "signal": self._signal,
             "end": self._end,
@@ -225,6 +227,9 @@ class Keeper:
 
     def _listening(self, link: str, end: str, port: int, **_: Any) -> bool:
         return port in self._link(link).ends[end].listening_ports()
+
+    def _tcp_info(self, link: str, end: str, port: int, **_: Any) -> list[dict[str, Any]]:
+        return self._link(link).ends[end].call(tcp_connections, port)
 
     def _spawn(
         self,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
-__all__ = ["BusyProcess", "Host", "Observation", "PortCounters"]
+__all__ = ["BusyProcess", "Host", "Observation", "PortCounters", "TcpConnection", "TcpTimes"]
 
 
 class PortCounters(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +56,59 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     """The busiest other processes, busiest first."""
 
 
+class TcpConnection(msgspec.Struct, frozen=True, kw_only=True):
+    """What the kernel of the end that was asked says of one TCP connection, since it was opened (struct tcp_info)."""
+
+    local_port: int
+    remote_port: int
+    busy_s: float
+    """How long there was anything to send, or to be acknowledged."""
+    rwnd_limited_s: float
+    """Of this, how long the sender waited only because the receiver's window was full."""
+    sndbuf_limited_s: float
+    """Of this, how long it waited only because its send buffer held too little: both windows allowed more."""
+    rtt_s: float
+    """Smoothed round-trip time now."""
+    min_rtt_s: float | None
+    """Smallest round-trip time of late; None when there is none yet."""
+    retransmits: int
+    acked_bytes: int
+    delivery_bps: float
+    """Rate at which the latest data arrived."""
+    mss_bytes: int
+    """Payload of the largest segment that is sent now."""
+
+
+class TcpTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """What made the sending TCP of one direction wait: all its data connections together, from their opening to the
+    last look while traffic ran. Times are sums over the connections."""
+
+    direction: Literal["forward", "reverse"]
+    connections: int
+    busy_s: float
+    """How long there was anything to send, or to be acknowledged."""
+    rwnd_limited_s: float
+    """Of this, how long the receiver's window was full."""
+    sndbuf_limited_s: float
+    """Of this, how long the send buffer held too little."""
+    rtt_s: float
+    """Smoothed round-trip time at the last look, the mean of the connections."""
+    min_rtt_s: float | None
+    """Smallest round-trip time of any connection; None when there is none yet."""
+    mss_bytes: int
+    """The smallest segment payload of any connection at the last look."""
+
+    @property
+    def rwnd_limited(self) -> float:
+        """Share 0..1 of the busy time in which the receiver's window was full."""
+        return self.rwnd_limited_s / self.busy_s if self.busy_s > 0 else 0.0
+
+    @property
+    def sndbuf_limited(self) -> float:
+        """Share 0..1 of the busy time in which the send buffer held too little."""
+        return self.sndbuf_limited_s / self.busy_s if self.busy_s > 0 else 0.0
+
+
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Counters of both ports before and after the traffic, and the load of this machine during it."""
 
@@ -68,3 +123,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     cpu_softirq: tuple[float, ...] = ()
     """Fraction 0..1 of each CPU that went into the kernel's packet handling (irq and softirq)."""
     host: Host | None = None
+    tcp: tuple[TcpTimes, ...] = ()
+    """Of each direction of a TCP run, forward first; empty where nobody looked while traffic ran."""
+    temperatures_c: tuple[float, ...] = ()
+    """The hottest sensor of this machine, every 10 s of the traffic; empty where it has none."""
