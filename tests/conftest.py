@@ -1,10 +1,23 @@
-"""For all tests: those that need pytest-xdist are left out where it is not installed (tox's noxdist environments)."""
+"""For all tests: a state folder of their own; those that need pytest-xdist are left out where it is not installed.
+
+(That is so in tox's noxdist environments.)
+"""
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
 from importlib.util import find_spec
 
 import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_folder() -> Iterator[None]:
+    """No test reads or writes the tester references of the user who runs the tests; a run that needs one shares it."""
+    with tempfile.TemporaryDirectory(prefix="netperf-state-") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", folder)
+        yield
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -67,7 +67,7 @@ def run(path: Path, scope: str, *arguments: str) -> Run:
     traces = Traces()
     before = set(names_now())
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--netperf-keep", *arguments],
+        [sys.executable, "-m", "pytest", "-pno:cacheprovider", "-onetperf_reference=off", "--netperf-keep", *arguments],
         cwd=path,
         env={**os.environ, **traces.environment, "COLUMNS": "300"},
         stdout=subprocess.PIPE,

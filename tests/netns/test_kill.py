@@ -63,7 +63,7 @@ class Project:
     def start(self, *arguments: str) -> None:
         with (self.path / "output.txt").open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", *arguments],
+                [sys.executable, "-m", "pytest", "-pno:cacheprovider", "-onetperf_reference=off", "-q", *arguments],
                 cwd=self.path,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,

@@ -112,7 +112,7 @@ class Home:
         }
         other = {"user": self.uid, "group": self.uid, "extra_groups": []} if user and os.getuid() == 0 else {}
         done = subprocess.run(
-            [*prefix, self.python, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+            [*prefix, self.python, "-m", "pytest", "-pno:cacheprovider", "-onetperf_reference=off", *arguments],
             cwd=self.path,
             env=environment,
             capture_output=True,

@@ -14,12 +14,14 @@ from typing import Any
 
 import pytest
 
+# The tester reference has tests of its own; elsewhere it would only take time.
 # Eight measurements may run at once: links of 100M do not disturb one another, nor those of other test sessions here.
 INI = """
 [pytest]
 netperf_duration = 1
 netperf_omit = 0
 netperf_slots = 8
+netperf_reference = off
 filterwarnings =
     error
     ignore::pytest.PytestWarning

@@ -20,7 +20,7 @@ from pytest_netperf.bench.bench_file import load_bench
 from pytest_netperf.judge.limits_file import parse_limits_file
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "conftest_examples"
-SHORT = ("--netperf-duration=1", "--netperf-omit=0")
+SHORT = ("--netperf-duration=1", "--netperf-omit=0", "-onetperf_reference=off")
 _ORDINARY_USER = 12345
 
 pytestmark = [
@@ -212,7 +212,7 @@ def test_ci_suite_takes_its_durations_from_the_ini_file(tmp_path: Path) -> None:
     folder = tmp_path / "ci"
     shutil.copytree(EXAMPLES / "ci_without_root", folder)
     done = subprocess.run(
-        [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-k", "100M and throughput"],
+        [sys.executable, "-B", "-m", "pytest", "-pno:cacheprovider", "-k", "100M and throughput", SHORT[-1]],
         cwd=folder,
         capture_output=True,
         text=True,
