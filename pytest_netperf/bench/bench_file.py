@@ -11,27 +11,17 @@ import ipaddress
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeVar
 
 from pytest_netperf.bench.builtin import host_name
-from pytest_netperf.bench.model import (
-    FAULT_DIRECTIONS,
-    MTU_RANGE,
-    TOPOLOGIES,
-    Bench,
-    Device,
-    Fault,
-    LinkSpec,
-    Port,
-    Station,
-)
+from pytest_netperf.bench.fault_table import parse_fault
+from pytest_netperf.bench.model import DEFAULT_MTU, MTU_RANGE, TOPOLOGIES, Bench, Device, Fault, LinkSpec, Port, Station
 from pytest_netperf.bench.toml_table import TomlTable, shown
-from pytest_netperf.errors import BenchError, QuantityError
-from pytest_netperf.quantities import format_speed, parse_rate, parse_ratio, parse_speed
+from pytest_netperf.errors import BenchError
+from pytest_netperf.quantities import parse_speed
 
-__all__ = ["load_bench", "parse_bench", "parse_fault"]
+__all__ = ["load_bench", "parse_bench"]
 
 _MAX_NAME = 100
 _HEX = "[0-9a-fA-F]"
@@ -41,8 +31,6 @@ _PORT = re.compile(
     r"|altname-[^\s/]{1,127}"
 )
 _TOML_POSITION = re.compile(r"(?P<what>.*) \(at line (?P<line>\d+), column (?P<column>\d+)\)", re.DOTALL)
-
-_Choice = TypeVar("_Choice", bound=str)
 
 
 def load_bench(path: str | Path) -> Bench:
@@ -74,21 +62,6 @@ def load_bench(path: str | Path) -> Bench:
 def parse_bench(text: str, where: str | Path = "bench") -> Bench:
     """The bench that this TOML text describes; ``where`` stands for the file in messages."""
     return _bench(_toml(text, str(where)), str(where), hashlib.sha256(text.encode("utf-8", "replace")).hexdigest())
-
-
-def parse_fault(data: object, key: str) -> tuple[Fault | None, list[str]]:
-    """A ``{rate, loss, direction}`` table as a fault, or None and what is wrong with it, each with its key path."""
-    mistakes: list[str] = []
-    if not isinstance(data, dict) or not all(isinstance(name, str) for name in data):
-        return None, [f"{key}: {shown(data)} is not a table with rate, loss and direction"]
-    table = TomlTable(data, key, mistakes)
-    rate = _quantity(table, "rate", parse_rate, "1.9 Gbps")
-    loss = _fault_loss(table)
-    direction = _choice(table, "direction", FAULT_DIRECTIONS, "both")
-    if data.get("rate") is None and data.get("loss") is None:
-        table.wrong(None, 'names no fault; give rate (such as "1.9 Gbps"), loss (such as "0.5 %") or both')
-    table.close()
-    return (None if mistakes else Fault(rate_bps=rate, loss_ratio=loss, direction=direction)), mistakes
 
 
 def _toml(text: str, where: str) -> dict[str, object]:
@@ -144,9 +117,7 @@ def _reference(table: TomlTable) -> LinkSpec:
     if link.fault is not None:
         table.wrong("fault", "a reference shows what the tester can do, so it has no fault; remove it")
     if not link.shaped:
-        table.wrong(
-            "shaped", "an unshaped pair is measured in any case; give the speed of the cable instead"
-        )
+        table.wrong("shaped", "an unshaped pair is measured in any case; give the speed of the cable instead")
     if link.mtu is not None:
         table.wrong("mtu", "a reference is measured at the MTUs that the tests need; remove it")
     return link
@@ -164,14 +135,14 @@ def _device(table: TomlTable) -> Device:
 
 def _link(table: TomlTable) -> LinkSpec:
     name = _folder_name(table, "name")
-    topology = _choice(table, "topology", TOPOLOGIES, "pair")
+    topology = table.choice("topology", TOPOLOGIES, "pair")
     simulated = table.flag("simulated", default=False)
     shaped = table.flag("shaped", default=True)
-    speed = _quantity(table, "speed", parse_speed, "2.5G")
+    speed = table.quantity("speed", parse_speed, "2.5G")
     mtu = table.integer("mtu", *MTU_RANGE, "bytes")
     media = table.text("media")
     a, b = (_port(table.table(end)) for end in "ab")
-    fault = _link_fault(table, speed if shaped else None, simulated is False)
+    fault = _link_fault(table, speed if shaped else None, DEFAULT_MTU if mtu is None else mtu, simulated is False)
     if shaped is not False and not table.given("speed"):
         table.wrong("speed", 'is missing; write the speed that the link is sold for, such as speed = "2.5G"')
     if shaped is False and simulated is False:
@@ -201,7 +172,7 @@ def _link(table: TomlTable) -> LinkSpec:
     )
 
 
-def _link_fault(table: TomlTable, speed_bps: float | None, physical: bool) -> Fault | None:
+def _link_fault(table: TomlTable, speed_bps: float | None, mtu: int, physical: bool) -> Fault | None:
     data = table.take("fault")
     if data is None:
         return None
@@ -210,20 +181,10 @@ def _link_fault(table: TomlTable, speed_bps: float | None, physical: bool) -> Fa
         table.wrong("fault", "only a simulated link can be made faulty; add simulated = true or remove fault")
     fault, mistakes = parse_fault(data, path)
     table.mistakes.extend(mistakes)
-    if fault and fault.rate_bps and speed_bps and fault.rate_bps >= speed_bps:
-        table.mistakes.append(
-            f"{path}.rate: {format_speed(fault.rate_bps)} is not below the speed of the link "
-            f"({format_speed(speed_bps)}), so nothing would be faulty"
-        )
+    problem = fault.problem(speed_bps, mtu) if fault and not physical else None
+    if problem:
+        table.mistakes.append(f"{path}.{problem[0]}: {problem[1]}")
     return fault
-
-
-def _fault_loss(table: TomlTable) -> float | None:
-    loss = _quantity(table, "loss", parse_ratio, "0.5 %", positive=False)
-    if loss is not None and not 0 < loss < 1:
-        table.wrong("loss", f"{loss * 100:g} % is not between 0 % and 100 %, both excluded")
-        return None
-    return loss
 
 
 def _port(table: TomlTable | None) -> Port | None:
@@ -283,40 +244,6 @@ def _check_gateway(
         table.wrong("gateway", f"{shown(gateway)} is the address of the port itself")
     elif interface is not None and ip not in interface.network and not ip.is_link_local:
         table.wrong("gateway", f"{shown(gateway)} cannot be reached from {shown(address)}: it is outside its network")
-
-
-def _quantity(
-    table: TomlTable, key: str, parse: Callable[[str], float], example: str, *, positive: bool = True
-) -> float | None:
-    value = table.take(key)
-    if value is None:
-        return None
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        table.wrong(key, f'{shown(value)} has no unit; write text with a unit, such as "{example}"')
-        return None
-    if not isinstance(value, str):
-        table.wrong(key, f'{shown(value)} is not text with a unit, such as "{example}"')
-        return None
-    try:
-        number = float(parse(value))
-    except QuantityError as error:
-        table.wrong(key, str(error))
-        return None
-    if not number < float("inf") or (positive and number <= 0):
-        table.wrong(key, f'{shown(value)} is not a finite number above zero; write a value such as "{example}"')
-        return None
-    return number
-
-
-def _choice(table: TomlTable, key: str, allowed: tuple[_Choice, ...], default: _Choice) -> _Choice:
-    value = table.text(key)
-    if value is None:
-        return default
-    for choice in allowed:
-        if value == choice:
-            return choice
-    table.wrong(key, f"{shown(value)} is not one of {', '.join(allowed)}", near=(value, allowed))
-    return default
 
 
 def _folder_name(table: TomlTable, key: str) -> str:

@@ -15,6 +15,8 @@ from pytest_netperf.quantities import format_speed, format_value
 __all__ = [
     "DEFAULT_MTU",
     "FAULT_DIRECTIONS",
+    "FAULT_SHARES",
+    "MOST_DIVERTED",
     "MTU_RANGE",
     "TOPOLOGIES",
     "Bench",
@@ -53,25 +55,86 @@ class Port:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What is wrong with a simulated link on purpose, so that the product can prove that it rejects."""
+    """What is wrong with a simulated link on purpose, so that the product can prove that it rejects.
+
+    Without ``after_s`` and ``for_s`` it is there as long as the link; with one of them, a while in each measurement.
+    """
 
     rate_bps: float | None = None
     """The rate at which bits leave, instead of the speed of the link."""
     loss_ratio: float | None = None
-    """The share of frames that get lost, 0 < ratio < 1."""
+    """The share of frames that get lost."""
+    burst_frames: int | None = None
+    """How many frames in a row each loss takes; None: each frame has its own draw."""
+    duplicate_ratio: float | None = None
+    """The share of frames that arrive twice."""
+    reorder_ratio: float | None = None
+    """The share of frames that arrive after later ones."""
+    mtu_hole_bytes: int | None = None
+    """Larger IP packets vanish without a word."""
+    stall: bool = False
+    """Nothing passes; the carrier stays."""
+    flap: bool = False
+    """The carrier goes down and comes back."""
+    after_s: float | None = None
+    """Seconds from the beginning of the traffic until the fault; None is at once."""
+    for_s: float | None = None
+    """How many seconds it lasts; None is until the end of the traffic."""
     direction: FaultDirection = "both"
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether it comes and goes with each measurement, instead of with the link."""
+        return self.after_s is not None or self.for_s is not None
 
     @property
     def label(self) -> str:
         """Short, without spaces, for test ids: ``fault-rate1.9G-a-to-b``."""
         parts = ["fault"]
         if self.rate_bps is not None:
-            parts.append(f"rate{format_speed(self.rate_bps)}".replace(" ", ""))
-        if self.loss_ratio is not None:
-            parts.append(f"loss{format_value(self.loss_ratio, 'ratio', digits=10)}".replace(" ", ""))
+            parts.append(f"rate{format_speed(self.rate_bps)}")
+        for what, share in (
+            ("loss", self.loss_ratio),
+            ("duplicate", self.duplicate_ratio),
+            ("reorder", self.reorder_ratio),
+        ):
+            if share is not None:
+                parts.append(f"{what}{format_value(share, 'ratio', digits=10)}")
+        for what, count in (("burst", self.burst_frames), ("hole", self.mtu_hole_bytes)):
+            if count is not None:
+                parts.append(f"{what}{count}")
+        parts += [what for what, there in (("stall", self.stall), ("flap", self.flap)) if there]
+        for what, seconds in (("after", self.after_s), ("for", self.for_s)):
+            if seconds is not None:
+                parts.append(f"{what}{seconds:g}s")
         if self.direction != "both":
             parts.append(self.direction)
-        return "-".join(parts)
+        return "-".join(parts).replace(" ", "")
+
+    def problem(self, speed_bps: float | None, mtu: int) -> tuple[str, str] | None:
+        """The key and the reason why this fault cannot be on a link of this speed and MTU, or None when it can."""
+        if self.rate_bps is not None and speed_bps is not None and self.rate_bps >= speed_bps:
+            return "rate", (
+                f"{format_speed(self.rate_bps)} is not below the speed of the link ({format_speed(speed_bps)}), so "
+                "nothing would be faulty"
+            )
+        if self.mtu_hole_bytes is not None and self.mtu_hole_bytes >= mtu:
+            return "mtu_hole", (
+                f"{self.mtu_hole_bytes} bytes are not below the MTU of the link ({mtu}), so nothing would vanish"
+            )
+        for key, share in (("duplicate", self.duplicate_ratio), ("reorder", self.reorder_ratio)):
+            if share is None:
+                continue
+            if speed_bps is None:
+                return key, "needs a link with a speed: nobody can say how many frames an unshaped one would hold up"
+            frames = share * speed_bps / 8 / (mtu + 38)
+            if frames > MOST_DIVERTED:
+                most = format_value(MOST_DIVERTED / frames * share, "ratio", 2)
+                return key, (
+                    f"{format_value(share, 'ratio', 6)} of the frames of a {format_speed(speed_bps)} link at MTU {mtu} "
+                    f"are {frames:.0f} each second, and this works up to {MOST_DIVERTED}: at most {most} here"
+                )
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +173,12 @@ class LinkSpec:
                 "(two ports joined by one cable)"
             )
         return None
+
+
+FAULT_SHARES: Final = (1e-6, 0.5)
+"""The smallest and the largest share of frames that a fault can concern."""
+MOST_DIVERTED: Final = 5000
+"""How many frames a second a fault can hold up or copy: each goes through a program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

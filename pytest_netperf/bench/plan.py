@@ -184,14 +184,8 @@ def _impossible(link: LinkSpec, settings: LinkSettings) -> str | None:
         )
     if not link.simulated and (link.fault is not None or not link.shaped):
         return "a fault, or shaped=False, works on simulated links only; add simulated=True"
-    rate = link.fault.rate_bps if link.fault is not None else None
-    speed = link.line_rate_bps
-    if rate is not None and speed is not None and rate >= speed:
-        return (
-            f"a fault rate of {format_speed(rate)} is not below the speed of the link ({format_speed(speed)}), "
-            "so nothing would be faulty"
-        )
-    return None
+    problem = link.fault.problem(link.line_rate_bps, settings.mtu) if link.fault is not None else None
+    return f"fault.{problem[0]}: {problem[1]}" if problem else None
 
 
 _WORKLOAD_SETTINGS: Final = frozenset(field.name for field in fields(LinkSettings)) - {"mtu", "scope"}

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import TypeVar
 
+from pytest_netperf.errors import QuantityError
 from pytest_netperf.quantities import near_misses
 
 __all__ = ["TomlTable", "shown"]
+
+_Choice = TypeVar("_Choice", bound=str)
 
 
 def shown(value: object) -> str:
@@ -90,6 +95,41 @@ class TomlTable:
             self.wrong(key, f"{shown(value)} is not an integer number of {unit} from {low} to {high}")
             return None
         return value
+
+    def quantity(
+        self, key: str, parse: Callable[[str], float], example: str, *, positive: bool = True, bare: bool = False
+    ) -> float | None:
+        """A finite number with its unit, above zero where it has to be ``positive``; ``bare``: a number will do too."""
+        value = self.take(key)
+        if value is None:
+            return None
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if number and not bare:
+            self.wrong(key, f'{shown(value)} has no unit; write text with a unit, such as "{example}"')
+            return None
+        if not number and not isinstance(value, str):
+            self.wrong(key, f'{shown(value)} is not text with a unit, such as "{example}"')
+            return None
+        try:
+            read = float(parse(value))  # type: ignore[arg-type] # a parser of bare numbers takes them
+        except QuantityError as error:
+            self.wrong(key, str(error))
+            return None
+        if not read < float("inf") or (positive and read <= 0):
+            self.wrong(key, f'{shown(value)} is not a finite number above zero; write a value such as "{example}"')
+            return None
+        return read
+
+    def choice(self, key: str, allowed: tuple[_Choice, ...], default: _Choice) -> _Choice:
+        """One of the allowed texts; the default when it is left out, or wrong."""
+        value = self.text(key)
+        if value is None:
+            return default
+        for choice in allowed:
+            if value == choice:
+                return choice
+        self.wrong(key, f"{shown(value)} is not one of {', '.join(allowed)}", near=(value, allowed))
+        return default
 
     def table(self, key: str) -> TomlTable | None:
         """A table inside this one."""

@@ -142,10 +142,45 @@ def test_a_station_without_a_name_is_called_after_its_host(text):
             '{ rate = "900 Mbit/s", loss = "1 %", direction = "b-to-a" }',
             Fault(rate_bps=9e8, loss_ratio=0.01, direction="b-to-a"),
         ),
+        ('{ rate = "500 Mbps", after = "4 s", for = 2.5 }', Fault(rate_bps=5e8, after_s=4.0, for_s=2.5)),
+        ('{ loss = "0.5 %", burst = 50, after = "500 ms" }', Fault(loss_ratio=0.005, burst_frames=50, after_s=0.5)),
+        ('{ duplicate = "1 %", reorder = "0.5 %" }', Fault(duplicate_ratio=0.01, reorder_ratio=0.005)),
+        ('{ mtu_hole = 1400, direction = "a-to-b" }', Fault(mtu_hole_bytes=1400, direction="a-to-b")),
+        ('{ stall = true, flap = false, for = "1 min" }', Fault(stall=True, for_s=60.0)),
+        ('{ flap = true, after = "2 s", for = "300 ms" }', Fault(flap=True, after_s=2.0, for_s=0.3)),
     ],
 )
 def test_faults(fault, expected):
     assert the_link(sim(f"fault = {fault}")).fault == expected
+
+
+def test_only_a_fault_with_a_time_comes_and_goes_with_each_measurement():
+    assert not Fault(stall=True).scheduled
+    assert Fault(stall=True, after_s=1.0).scheduled
+    assert Fault(stall=True, for_s=1.0).scheduled
+
+
+@pytest.mark.parametrize(
+    ("fault", "label"),
+    [
+        (Fault(rate_bps=1.9e9, direction="a-to-b"), "fault-rate1.9G-a-to-b"),
+        (Fault(loss_ratio=0.005, burst_frames=50, after_s=4.0, for_s=0.5), "fault-loss0.5%-burst50-after4s-for0.5s"),
+        (Fault(duplicate_ratio=0.01, reorder_ratio=0.02), "fault-duplicate1%-reorder2%"),
+        (Fault(mtu_hole_bytes=1400), "fault-hole1400"),
+        (Fault(stall=True, flap=True), "fault-stall-flap"),
+    ],
+)
+def test_the_label_of_a_fault_says_all_of_it(fault, label):
+    assert fault.label == label
+
+
+def test_what_a_program_must_hold_up_needs_a_speed():
+    found = only_mistake(link("shaped = false", 'fault = { reorder = "1 %" }'))
+    assert "fault.reorder: needs a link with a speed" in found
+
+
+def test_jumbo_frames_are_fewer():
+    assert the_link(sim("mtu = 9000", 'fault = { duplicate = "10 %", mtu_hole = 1500 }')).fault is not None
 
 
 def test_an_unshaped_link_needs_no_speed_and_promises_none():
@@ -229,7 +264,7 @@ def test_every_mistake_is_listed_at_once_with_its_place():
         "device[1].link[1].name": '"p1" is used 2 times',
         "device[1].link[1].topology": "did you mean 'routed'?",
         "device[1].link[1].fault": "only a simulated link",
-        "device[1].link[1].fault.lose": "known here: rate, loss, direction",
+        "device[1].link[1].fault.lose": "known here: rate, loss, burst, duplicate, reorder, mtu_hole, stall",
         "device[1].link[1].a": "is missing",
         "device[1].link[1].b": "is missing",
     }.items():
@@ -336,13 +371,47 @@ def test_flags_are_booleans_and_a_wrong_one_is_one_mistake(value):
         ('{ rate = "2.5 Gbps" }', "fault.rate: 2.5G is not below the speed of the link (2.5G)"),
         ('{ rate = "3 Gbps" }', "fault.rate: 3G is not below the speed of the link (2.5G)"),
         ("{ loss = 0.005 }", "fault.loss: 0.005 has no unit"),
-        ('{ loss = "0 %" }', "fault.loss: 0 % is not between 0 % and 100 %"),
-        ('{ loss = "100 %" }', "fault.loss: 100 % is not between 0 % and 100 %"),
-        ('{ loss = "150 %" }', "fault.loss: 150 % is not between 0 % and 100 %"),
+        ('{ loss = "0 %" }', "fault.loss: 0 % is not from 0.0001 % to 50 %"),
+        ('{ loss = "0.00009 %" }', "fault.loss: 9e-05 % is not from 0.0001 % to 50 %"),
+        ('{ loss = "50.1 %" }', "fault.loss: 50.1 % is not from 0.0001 % to 50 %"),
+        ('{ loss = "100 %" }', "fault.loss: 100 % is not from 0.0001 % to 50 %"),
+        ('{ loss = "150 %" }', "fault.loss: 150 % is not from 0.0001 % to 50 %"),
         ('{ loss = "-1 %" }', "fault.loss: "),
         ('{ loss = "1 %", direction = "up" }', 'fault.direction: "up" is not one of both, a-to-b, b-to-a'),
         ('{ loss = "1 %", direction = "a-to-B" }', "did you mean 'a-to-b'"),
         ('{ loss = "1 %", delay = "1 ms" }', "fault.delay: unknown key"),
+        ('{ duplicate = "60 %" }', "fault.duplicate: 60 % is not from 0.0001 % to 50 %"),
+        ("{ duplicate = 0.01 }", "fault.duplicate: 0.01 has no unit"),
+        (
+            '{ duplicate = "50 %" }',
+            "fault.duplicate: 50 % of the frames of a 2.5G link at MTU 1500 are 101593 each second",
+        ),
+        ('{ duplicate = "50 %" }', "up to 5000: at most 2.5 % here"),
+        ('{ reorder = "3 %" }', "fault.reorder: 3 % of the frames of a 2.5G link"),
+        ('{ reorder = "1" }', "fault.reorder: "),
+        ('{ reordr = "1 %", loss = "1 %" }', "fault.reordr: unknown key (did you mean 'reorder'?)"),
+        ('{ mtu_hole = "1400" }', 'fault.mtu_hole: "1400" is not an integer number of bytes from 68 to 65534'),
+        ("{ mtu_hole = 60 }", "fault.mtu_hole: 60 is not an integer number of bytes from 68 to 65534"),
+        ("{ mtu_hole = 1500 }", "fault.mtu_hole: 1500 bytes are not below the MTU of the link (1500)"),
+        ("{ mtu_hole = 9000 }", "so nothing would vanish"),
+        ('{ mtu-hole = 1400, loss = "1 %" }', "fault.mtu-hole: unknown key (did you mean 'mtu_hole'?)"),
+        ('{ stall = "yes" }', 'fault.stall: "yes" is not true or false'),
+        ("{ stall = false }", "fault: names no fault"),
+        ("{ flap = true }", "fault.flap: the carrier goes down and comes back; say how long it is down, such as for ="),
+        ('{ flap = true, for = "1 s", direction = "a-to-b" }', "fault.direction: both ends lose the carrier"),
+        ('{ flap = true, for = "1 s", loss = "1 %" }', "fault.flap: stands beside loss"),
+        ('{ stall = true, rate = "1 Gbps", mtu_hole = 1400 }', "fault.stall: stands beside rate, mtu_hole"),
+        ("{ burst = 50, stall = true }", "fault.burst: says how many frames in a row each loss takes; give the share"),
+        ('{ loss = "1 %", burst = 1 }', "fault.burst: 1 is not an integer number of frames from 2 to 10000"),
+        ('{ loss = "1 %", burst = "50" }', 'fault.burst: "50" is not an integer number of frames'),
+        ('{ after = "4 s" }', "fault: names no fault"),
+        ('{ loss = "1 %", after = "4 parsec" }', "fault.after: "),
+        ('{ loss = "1 %", after = 0 }', "fault.after: 0 is not a finite number above zero"),
+        ('{ loss = "1 %", after = -1 }', "fault.after: "),
+        ('{ loss = "1 %", for = "0 s" }', 'fault.for: "0 s" is not a finite number above zero'),
+        ('{ loss = "1 %", for = true }', "fault.for: true is not text with a unit"),
+        ('{ loss = "1 %", for = "2 d" }', "fault.for: 172800 s are longer than a day"),
+        ('{ loss = "1 %", from = "2 s" }', "fault.from: unknown key"),
     ],
 )
 def test_wrong_faults(fault, words):
