@@ -1,4 +1,4 @@
-"""Doubts about iperf3 itself: versions with known faults, its threads, and the windows of its sockets. Pure."""
+"""Doubts about iperf3 itself: versions with known faults, and its threads. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from pytest_netperf.judge.doubt import Doubt, KnownDoubt
-from pytest_netperf.judge.scene import Scene, near, release
-from pytest_netperf.quantities import format_value
+from pytest_netperf.judge.scene import Scene, release
 from pytest_netperf.traffic.result import Result
 
 __all__ = ["DOUBTS", "KNOWN_FAULTS", "RULES"]
@@ -33,19 +32,9 @@ ONE_THREAD: Final = KnownDoubt(
     meaning="It serves all streams in one thread, so more streams do not use more CPUs.",
     next_step="Use iperf3 3.16 or newer.",
 )
-WINDOW: Final = KnownDoubt(
-    name="Window limited",
-    kind="tester",
-    sign="A rate stayed below what the link delivers, and the window that the test asked for, or one of at most "
-    "256 KiB a stream that the receiver offered, allows less than that: window x 8 / smallest round-trip time.",
-    meaning="The sender had to wait for acknowledgements: the socket buffers are too small for this link.",
-    next_step="Leave out window=, or enlarge it or net.ipv4.tcp_rmem and tcp_wmem.",
-)
-DOUBTS: Final = (VERSIONS_DIFFER, KNOWN_FAULT, ONE_THREAD, WINDOW)
+DOUBTS: Final = (VERSIONS_DIFFER, KNOWN_FAULT, ONE_THREAD)
 
 _THREAD_PER_STREAM: Final = (3, 16)
-_SMALL_WINDOW: Final = 256 * 1024
-_WINDOW_SLACK: Final = 1.1  # a smoothed round-trip time is no exact one
 
 
 class _Fault(NamedTuple):
@@ -111,23 +100,4 @@ def one_thread(scene: Scene) -> Iterator[Doubt]:
         yield ONE_THREAD.seen(f"iperf3 {shown} ran {streams} streams.")
 
 
-def window_limited(scene: Scene) -> Iterator[Doubt]:
-    """A window that is empty before the first acknowledgement comes back. Rate = window / round-trip time."""
-    workload = scene.result.workload
-    for flow in scene.result.flows:
-        reachable, tcp = scene.reachable(flow), flow.tcp
-        if tcp is None or not tcp.min_rtt_s or reachable is None or near(flow.received_bps, reachable):
-            continue
-        offered, asked = tcp.max_peer_window_bytes, workload.window_bytes
-        small = offered is not None and offered <= _SMALL_WINDOW * workload.streams
-        window = offered if offered is not None and small else asked * workload.streams if asked is not None else None
-        if window is None or window * 8 / tcp.min_rtt_s >= reachable * _WINDOW_SLACK:
-            continue
-        allowed = format_value(window * 8 / tcp.min_rtt_s, "bit/s", 3)
-        yield WINDOW.seen(
-            f"A window of {format_value(window, 'B')} and a round-trip time of {format_value(tcp.min_rtt_s, 's', 3)} "
-            f"allow {allowed} {flow.direction}, the link {format_value(reachable, 'bit/s')}."
-        )
-
-
-RULES: Final = (versions_differ, known_faults, one_thread, window_limited)
+RULES: Final = (versions_differ, known_faults, one_thread)

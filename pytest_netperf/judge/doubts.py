@@ -24,6 +24,7 @@ from pytest_netperf.judge import (
     doubt_runs,
     doubt_series,
     doubt_stream,
+    doubt_tcp,
     doubt_tester,
     path,
 )
@@ -41,6 +42,7 @@ RULES: Final[tuple[Callable[[Scene], Iterator[Doubt]], ...]] = (
     *doubt_link.RULES,
     *doubt_tester.RULES,
     *doubt_iperf3.RULES,
+    *doubt_tcp.RULES,
     *doubt_stream.RULES,
     *doubt_series.RULES,
 )
@@ -51,6 +53,7 @@ KNOWN: Final[tuple[KnownDoubt, ...]] = (
     *doubt_link.DOUBTS,
     *doubt_tester.DOUBTS,
     *doubt_iperf3.DOUBTS,
+    *doubt_tcp.DOUBTS,
     *doubt_stream.DOUBTS,
     *doubt_series.DOUBTS,
     *doubt_runs.DOUBTS,

@@ -1,4 +1,4 @@
-"""Doubts about iperf3: versions, threads, windows."""
+"""Doubts about iperf3: versions and threads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from doubt_samples import CEILING_BPS, UDP, fair, look, run, tcp_flow, udp_flow
 
 from pytest_netperf.judge.doubts import Findings
-from pytest_netperf.traffic.result import Result, TcpState, Workload
+from pytest_netperf.traffic.result import Result, Workload
 
 
 def seen(result: Result) -> Findings:
@@ -60,40 +60,3 @@ def test_many_streams_in_one_thread(version, streams, rate, raised):
         workload=Workload(streams=streams),
     )
     assert ("One thread for all streams" in names(seen(result))) is raised
-
-
-def windowed(rate: float, rtt_s: float | None, offered: int | None, **workload) -> Findings:
-    state = TcpState(min_rtt_s=rtt_s, max_peer_window_bytes=offered)
-    return seen(run(tcp_flow(rate_bps=CEILING_BPS * rate, tcp=state), workload=Workload(**workload)))
-
-
-@pytest.mark.parametrize(
-    ("rate", "rtt_s", "offered", "workload", "raised"),
-    [
-        (0.5, 0.0005, 65_536, {}, True),  # 1.05 Gbit/s
-        (0.5, 0.0005, 65_536, {"streams": 4}, False),  # of all streams together: no small one, but 4.2 Gbit/s below...
-        (0.5, 0.0001, 65_536, {}, False),  # 5.2 Gbit/s: the window is not what holds it
-        (0.999, 0.0005, 65_536, {}, False),  # at line rate nothing holds it
-        (0.5, 0.005, 262_144, {}, True),
-        (0.5, 0.01, 1_000_000, {}, False),  # autotuned, and full because the path is slow
-        (0.5, 0.01, 1_000_000, {"window_bytes": 500_000}, True),  # what the test itself asked for
-        (0.5, 0.0005, None, {"window_bytes": 65_536}, True),  # before iperf3 3.10
-        (0.5, 0.0005, None, {}, False),
-        (0.5, None, 65_536, {}, False),
-        (0.5, 0.0, 65_536, {}, False),
-    ],
-)
-def test_a_window_too_small_for_the_round_trip(rate, rtt_s, offered, workload, raised):
-    if workload.get("streams") == 4:
-        offered *= 4
-        rtt_s /= 2
-    findings = windowed(rate, rtt_s, offered, **workload)
-    assert ("Window limited" in names(findings)) is raised
-    assert (findings.tester_limited is not None) is raised
-
-
-def test_the_window_says_its_sum():
-    (doubt,) = windowed(0.5, 0.0005, 65_536).named
-    assert doubt.seen == (
-        "A window of 65536 B and a round-trip time of 500 us allow 1.05 Gbit/s forward, the link 2.354 Gbit/s."
-    )
