@@ -108,6 +108,8 @@ class Keeper:
             "up": self._up,
             "down": self._down,
             "shape": self._shape,
+            "bounce": self._bounce,
+            "traffic": self._traffic,
             "counters": self._counters,
             "listening": self._listening,
             "tcp_info": self._tcp_info,
@@ -221,6 +223,16 @@ class Keeper:
 
     def _shape(self, link: str, packet_bytes: int, **_: Any) -> dict[str, float | None]:
         return self._link(link).shape(packet_bytes)
+
+    def _bounce(self, link: str, **_: Any) -> None:
+        self._link(link).bounce()
+
+    def _traffic(self, link: str, begins: bool, **_: Any) -> None:
+        pair = self._link(link)
+        if begins:
+            pair.traffic_begins()
+        else:
+            pair.traffic_ends()
 
     def _counters(self, link: str, **_: Any) -> dict[str, dict[str, int]]:
         return self._link(link).counters()

@@ -260,7 +260,7 @@ class Link:
         simulated: bool,
         speed_bps: float | None,
         mtu: int,
-        faulted: bool,
+        fault: Mapping[str, Any],
     ) -> None:
         self._owner = owner
         self._key = key
@@ -270,8 +270,9 @@ class Link:
         self.speed_bps = speed_bps
         """Rated speed in bit/s; None for an unshaped simulated link."""
         self.mtu = mtu
-        self.faulted = faulted
+        self.faulted = bool(fault)
         """Whether a fault was put into the link on purpose."""
+        self._fault_comes_and_goes = any(fault.get(when) is not None for when in ("after_s", "for_s"))
         self.index: int = answer["index"]
         self.facts: dict[str, Any] = dict(answer["facts"])
         self.kept: list[str] = list(answer.get("kept", ()))
@@ -301,6 +302,20 @@ class Link:
         """Set a simulated link's shapers for IP packets of this size (see `links.simulated`)."""
         rates: dict[str, float | None] = self._owner.call("shape", link=self._key, packet_bytes=packet_bytes)
         return rates
+
+    def bounce(self) -> None:
+        """Take both ports down and up again, and wait until the link works. Raises LinkError when it does not."""
+        self._owner.call("bounce", link=self._key)
+
+    def traffic_begins(self) -> None:
+        """Traffic is about to start: a fault with a time (`bench.model.Fault.scheduled`) starts its clock."""
+        if self._fault_comes_and_goes:
+            self._owner.call("traffic", link=self._key, begins=True)
+
+    def traffic_ends(self) -> None:
+        """Traffic is over: a fault with a time is taken back. Raises LinkError when it could not be made."""
+        if self._fault_comes_and_goes:
+            self._owner.call("traffic", link=self._key, begins=False)
 
     def summary(self) -> dict[str, Any]:
         """What the sheet says of this link: interfaces, addresses and how it was proved."""
@@ -335,7 +350,10 @@ def bring_up(
     fault: Mapping[str, Any] | None = None,
     keep: str | None = None,
 ) -> Link:
-    """Make, shape and prove a simulated pair. Raises LinkError or KeeperError."""
+    """Make, shape and prove a simulated pair. Raises LinkError or KeeperError.
+
+    ``fault`` has the fields of `bench.model.Fault` that are not at their default.
+    """
     if mtu < 68 or mtu > 65535:
         raise LinkError(f"MTU {mtu} is not between 68 and 65535")
     answer = owner.call(
@@ -350,5 +368,5 @@ def bring_up(
         simulated=True,
         speed_bps=speed_bps,
         mtu=mtu,
-        faulted=bool(fault),
+        fault=fault or {},
     )

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pytest_netperf.errors import LinkError
+from pytest_netperf.links.faults import LinkFault
 from pytest_netperf.links.namespace import Namespace
 
 __all__ = ["SimulatedPair", "has_spare_namespaces", "prepare_namespaces"]
@@ -75,10 +76,8 @@ class SimulatedPair:
         self.index = index
         self.mtu: int = spec["mtu"]
         self.speed_bps: float | None = spec.get("speed_bps")
-        fault = spec.get("fault") or {}
-        self._fault_rate_bps: float | None = fault.get("rate_bps")
-        self._fault_loss: float | None = fault.get("loss_ratio")
-        self._fault_ends = {"both": ("a", "b"), "a-to-b": ("a",), "b-to-a": ("b",)}[fault.get("direction", "both")]
+        self._fault = LinkFault(self, spec["fault"]) if spec.get("fault") else None
+        self._packet_bytes = self.mtu
         self.facts: dict[str, Any] = {}
         network = 4 * index
         base4 = int.from_bytes(socket.inet_aton("198.18.0.0"), "big") + network
@@ -97,7 +96,8 @@ class SimulatedPair:
             self._build()
             self._steer()
             self._prove()
-            self._lose()  # after the proof, which would meet the loss too
+            if self._fault is not None:
+                self._fault.prepare()  # after the proof, which would meet the fault too
         except BaseException:
             self.close()
             raise
@@ -138,37 +138,44 @@ class SimulatedPair:
             for (end, namespace), cpu in zip(self.ends.items(), cpus, strict=False)
         }
 
-    def _lose(self) -> None:
-        if not self._fault_loss:
-            return
-        from pytest_netperf.links.loss import apply_loss
-
-        for end in self._fault_ends:
-            peer = "b" if end == "a" else "a"
-            apply_loss(
-                self.ends[end], self.ports[end]["index"], self.ends[peer], self.ports[peer]["index"], self._fault_loss
-            )
-
     def _configure(self, end: str) -> None:
         ipr, port = self.ends[end].ipr, self.ports[end]
         port["index"] = socket.if_nametoindex(port["interface"])
         ipr.addr("add", index=port["index"], address=port["address"], prefixlen=30)
+        self._add_address6(end)
+        ipr.link("set", index=port["index"], state="up")
+
+    def _add_address6(self, end: str) -> None:
+        ipr, port = self.ends[end].ipr, self.ports[end]
         try:
             ipr.addr("add", index=port["index"], address=port["address6"], prefixlen=64, flags=_IFA_F_NODAD)
         except Exception as error:
             if getattr(error, "code", None) not in (errno.EOPNOTSUPP, errno.EACCES, errno.EAFNOSUPPORT, errno.EINVAL):
                 raise
             port["address6"] = None  # IPv6 is switched off, or the MTU is below its minimum of 1280
-        ipr.link("set", index=port["index"], state="up")
+
+    def bounce(self) -> None:
+        """Both ports down and up again. A faulted link is only waited for: its proof would meet the fault."""
+        self._both(lambda end: self.ends[end].ipr.link("set", index=self.ports[end]["index"], state="down"))
+        self._both(self._up_again)
+        with contextlib.ExitStack() as stack:
+            probes = self._both(lambda end: self._probes(end, stack))
+            self._both(lambda end: self._wait_ready(end, probes[end]))
+        if self._fault is None:
+            self._prove()
+
+    def _up_again(self, end: str) -> None:
+        self.ends[end].ipr.link("set", index=self.ports[end]["index"], state="up")
+        if self.ports[end]["address6"] is not None:  # the kernel drops it when the port goes down
+            self._add_address6(end)
 
     def shape(self, packet_bytes: int) -> dict[str, float | None]:
         """Set both shapers for IP packets of ``packet_bytes``. Returns the rate in bit/s per end (None: unshaped)."""
+        self._packet_bytes = packet_bytes
         return self._both(lambda end: self._shape_end(end, packet_bytes))
 
     def _shape_end(self, end: str, packet_bytes: int) -> float | None:
-        rate = self.speed_bps
-        if self._fault_rate_bps is not None and end in self._fault_ends:
-            rate = self._fault_rate_bps
+        rate = (self._fault.rate_bps(end) if self._fault is not None else None) or self.speed_bps
         if rate is None:
             return None
         shaped = rate * (packet_bytes + 14) / max(packet_bytes + 38, 84)
@@ -187,6 +194,28 @@ class SimulatedPair:
         )
         port["shaped"] = True
         return rate
+
+    def reshape(self) -> None:
+        """Set both shapers again, for the packets of the last time."""
+        self.shape(self._packet_bytes)
+
+    def set_carrier(self, *, up: bool) -> None:
+        """Pull the cable at end b, or plug it in again: port a loses its carrier, port b is down."""
+        b = self.ends["b"]
+        if up:
+            b.call(self._up_again, "b")
+        else:
+            b.call(b.ipr.link, "set", index=self.ports["b"]["index"], state="down")
+
+    def traffic_begins(self) -> None:
+        """A measurement begins: a fault that comes and goes starts its clock."""
+        if self._fault is not None:
+            self._fault.traffic_begins()
+
+    def traffic_ends(self) -> None:
+        """It is over: the link is as it was before. Raises LinkError when its fault could not be made."""
+        if self._fault is not None:
+            self._fault.traffic_ends()
 
     @property
     def burst_bits(self) -> float:
@@ -287,6 +316,8 @@ class SimulatedPair:
 
     def close(self) -> None:
         """Let both namespaces go; the kernel removes the link with them, in its own time and without making us wait."""
+        if self._fault is not None:
+            self._fault.close()
         for namespace in self.ends.values():
             namespace.close()
         self.ends.clear()
