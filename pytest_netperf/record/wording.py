@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 from pytest_netperf.quantities import format_pair, format_speed, format_value
@@ -14,6 +15,7 @@ __all__ = [
     "limit_text",
     "margin_text",
     "measured_text",
+    "moment_text",
     "port_text",
     "printable",
     "quantity_text",
@@ -127,3 +129,16 @@ def margin_text(margin: float | None) -> str:
 def printable(text: str) -> str:
     """The text without characters that steer a terminal or turn the reading direction; line breaks become spaces."""
     return _STEERING.sub("\ufffd", " ".join(text.splitlines()))
+
+
+def moment_text(text: str | None) -> str:
+    """An ISO 8601 moment as people write it, in UTC; anything else as it stands."""
+    if not text:
+        return "-"
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    if moment.tzinfo is None:
+        return text
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any
 
 from markupsafe import Markup
@@ -18,6 +17,7 @@ from pytest_netperf.record.wording import (
     limit_text,
     margin_text,
     measured_text,
+    moment_text,
     port_text,
     printable,
     quantity_text,
@@ -26,6 +26,7 @@ from pytest_netperf.record.wording import (
 )
 from pytest_netperf.report.legend import DEVICE_LEGEND, ROW_LEGEND, verdict_class
 from pytest_netperf.report.plots import bullet_graph, throughput_plot
+from pytest_netperf.report.reference import reference_table, reference_text, tester_text
 
 __all__ = ["page_context", "typeset"]
 
@@ -45,8 +46,8 @@ def page_context(sheet: Sheet, *, json_sha256: str, journal_sha256: str | None =
         "sheet": sheet,
         "look": verdict_class(sheet.verdict),
         "sentence": typeset(sheet.sentence),
-        "started": _moment(sheet.started_at),
-        "finished": _moment(sheet.finished_at),
+        "started": moment_text(sheet.started_at),
+        "finished": moment_text(sheet.finished_at),
         "station": sheet.station.get("name") or "-",
         "passed": sum(row.verdict is Verdict.PASS for row in required),
         "required": len(required),
@@ -60,6 +61,7 @@ def page_context(sheet: Sheet, *, json_sha256: str, journal_sha256: str | None =
                 ("Conditions", sheet.conditions),
                 ("Station", sheet.station),
                 ("Software", sheet.software),
+                ("Tester reference", reference_table(sheet.reference)),
             )
             if table
         ],
@@ -109,6 +111,7 @@ def _table_row(row: Row, note: int | None) -> dict[str, Any]:
         "has_value": row.value is not None,
         "limit": typeset(limit_text(row)),
         "ceiling": value_text(row.ceiling, row.unit),
+        "tester": tester_text(row),
         "margin": margin_text(row.margin).replace("-", "\u2212") if row.margin is not None else "-",
         "verdict": row.verdict.value,
         "look": verdict_class(row.verdict),
@@ -149,7 +152,7 @@ def _runs(rows: Iterable[Row]) -> Iterable[dict[str, Any]]:
             (name, value)
             for name, value in evidence.facts.items()
             if isinstance(value, (int, float, str, bool))
-            and not (name in _FACTS_OF_U or name.startswith("uncertainty_"))
+            and not (name in _FACTS_OF_U or name.startswith(("uncertainty_", "reference_")))
         ]
         yield {
             "row": _table_row(row, None),
@@ -169,6 +172,7 @@ def _runs(rows: Iterable[Row]) -> Iterable[dict[str, Any]]:
             "facts": [_fact(name, value) for name, value in facts[:_FACTS_SHOWN]],
             "more_facts": max(0, len(facts) - _FACTS_SHOWN),
             "uncertainty": _uncertainty(row),
+            "reference": reference_text(row),
             "doubts": evidence.doubts,
             "attempts": [_attempt(item, row.unit) for item in attempts] if isinstance(attempts, list) else [],
         }
@@ -199,7 +203,7 @@ def _uncertainty(row: Row) -> str:
 
 
 def _attempt(item: dict[str, Any], unit: str) -> dict[str, Any]:
-    return {**item, "value": value_text(item.get("value"), unit), "started_at": _moment(item.get("started_at"))}
+    return {**item, "value": value_text(item.get("value"), unit), "started_at": moment_text(item.get("started_at"))}
 
 
 def _name(row: Row) -> str:
@@ -249,19 +253,6 @@ def _flat(table: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
         elif value is not None:
             lines.append((label, ("yes" if value else "no") if isinstance(value, bool) else str(value)))
     return lines
-
-
-def _moment(text: str | None) -> str:
-    """An ISO 8601 moment as people write it, in UTC; anything else as it stands."""
-    if not text:
-        return "-"
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return text
-    if moment.tzinfo is None:
-        return text
-    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _shortened(text: str, most: int = 36) -> str:
