@@ -22,7 +22,7 @@ from pytest_netperf.judge.limits import ResolvedLimit
 from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.quantities import Better, format_pair, format_value, may_be_negative
 
-__all__ = ["BOUND_TOLERANCE", "Judgement", "Measured", "judge"]
+__all__ = ["BOUND_TOLERANCE", "Judgement", "Measured", "compare", "judge", "margin_of"]
 
 BOUND_TOLERANCE: Final = 200e-6
 """How far above the bound a value may lie: the clock of each end may be 100 ppm off (IEEE 802.3)."""
@@ -103,7 +103,7 @@ def judge(measured: Measured, limit: ResolvedLimit | None, *, no_limit: str | No
             f"A limit for {limit.quantity} was applied to {measured.quantity}; this is a fault of pytest-netperf.",
             "Report this fault.",
         )
-    return _compare(measured, value, limit)
+    return compare(measured, value, limit)
 
 
 def _untrue(measured: Measured) -> str | None:
@@ -130,11 +130,12 @@ def _untrue(measured: Measured) -> str | None:
     return None
 
 
-def _compare(measured: Measured, value: float, limit: ResolvedLimit) -> Judgement:
+def compare(measured: Measured, value: float, limit: ResolvedLimit) -> Judgement:
+    """The last two questions alone, for a value of the measurement that is known to be possible."""
     low, high = limit.low, limit.high
     too_low = low is not None and not value >= low
     too_high = high is not None and not value <= high
-    margin = _margin(value, None if too_high else low, None if too_low else high)
+    margin = margin_of(value, limit)
     if too_low and low is not None:
         shown, bound = format_pair(value, low, measured.unit)
         reason = f"{shown} is below the required {bound}{_relative(limit)}{_percent(value, low, 'short')}"
@@ -185,6 +186,13 @@ def _relative(limit: ResolvedLimit) -> str:
 def _percent(value: float, limit: float, word: str) -> str:
     """`` (17.5 % short)``; nothing at the limit itself, or for a limit that has no percentages."""
     return f" ({format_value(abs(value / limit - 1), 'ratio', 3)} {word})" if limit > 0 and value != limit else ""
+
+
+def margin_of(value: float, limit: ResolvedLimit) -> float | None:
+    """(value - limit) / limit to the bound that counts, positive on the good side."""
+    too_low = limit.low is not None and not value >= limit.low
+    too_high = limit.high is not None and not value <= limit.high
+    return _margin(value, None if too_high else limit.low, None if too_low else limit.high)
 
 
 def _margin(value: float, low: float | None, high: float | None) -> float | None:

@@ -1,4 +1,6 @@
-"""How sure the throughput of a row is, from its kept intervals, and what the decision rule makes of that. Pure.
+"""How sure the value of a row is, and what the decision rule makes of that. Pure.
+
+Of a throughput from its kept intervals, of counts and of what a test states itself from `judge.count_uncertainty`.
 
 Used when a row is judged and when a journal is judged again, so that both say the same to the bit.
 """
@@ -11,11 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from pytest_netperf.judge.decision import DecisionRule
+from pytest_netperf.judge.interval_statistic import kept_samples
 from pytest_netperf.judge.judgement import Judgement
 from pytest_netperf.judge.limits import ResolvedLimit
 from pytest_netperf.judge.statistics import (
     Noise,
-    Sample,
     Uncertainty,
     noise_of,
     quantile,
@@ -24,7 +26,7 @@ from pytest_netperf.judge.statistics import (
     without_tail,
 )
 from pytest_netperf.judge.verdict import Verdict
-from pytest_netperf.quantities import format_value
+from pytest_netperf.quantities import format_value, get_quantity
 from pytest_netperf.record.schema import SeriesPoint
 
 __all__ = ["FEWEST_FOR_A_GUARD_BAND", "RowUncertainty", "guard", "uncertainty_of_series"]
@@ -33,7 +35,10 @@ FEWEST_FOR_A_GUARD_BAND: Final = 4
 """Intervals below which U is a lower estimate: of 2 it covers 76 to 88 % instead of 95 %, of 4 again 90 to 99 %."""
 _FEWEST: Final = 2
 _MEASURE_LONGER: Final = f"Measure at least {FEWEST_FOR_A_GUARD_BAND} s (--netperf-duration), or use the simple rule."
-_USE_SIMPLE: Final = "Judge this quantity in a run under the simple rule: its uncertainty is not determined here."
+_USE_SIMPLE: Final = (
+    "Judge this row by the simple rule (netperf_method, or rule in the limits file), or state the uncertainty of what "
+    "the test records: netperf_record(..., uncertainty=...)."
+)
 _REDUCE: Final = "Reduce the uncertainty by a longer run, or agree on another limit or rule."
 
 
@@ -45,6 +50,10 @@ class RowUncertainty:
     noise: Noise | None = None
     usual_s: float = 0.0
     """Usual length of the intervals, in s."""
+    stated: float | None = None
+    """U of a value that has no intervals, in its unit."""
+    basis: str = ""
+    """Where ``stated`` comes from."""
     missing: str = ""
     """Why there is none."""
     next_step: str = _USE_SIMPLE
@@ -53,10 +62,12 @@ class RowUncertainty:
     @property
     def expanded(self) -> float | None:
         """U (k = 2) in the unit of the value; None when it is not known."""
-        return None if self.parts is None else self.parts.expanded_bps
+        return self.stated if self.parts is None else self.parts.expanded_bps
 
     def facts(self, value: float | None, limit: ResolvedLimit | None) -> dict[str, Any]:
         """The evidence behind U, for the row."""
+        if self.stated is not None:
+            return {"uncertainty_from": self.basis, **self._distance_in_u(value, limit)}
         if self.parts is None or self.noise is None:
             return {"uncertainty_not_known": self.missing}
         facts: dict[str, Any] = {
@@ -69,10 +80,13 @@ class RowUncertainty:
         }
         if self.noise.intervals < FEWEST_FOR_A_GUARD_BAND:
             facts["uncertainty_note"] = f"a lower estimate: {self.noise.intervals} intervals say little of the scatter"
+        return facts | self._distance_in_u(value, limit)
+
+    def _distance_in_u(self, value: float | None, limit: ResolvedLimit | None) -> dict[str, float]:
         distance = None if limit is None or value is None else _distance(value, limit)
-        if distance is not None and self.parts.expanded_bps > 0:
-            facts["margin_over_uncertainty"] = round(distance / self.parts.expanded_bps, 3)
-        return facts
+        if distance is None or not self.expanded:
+            return {}
+        return {"margin_over_uncertainty": round(distance / self.expanded, 3)}
 
 
 def uncertainty_of_series(
@@ -85,12 +99,7 @@ def uncertainty_of_series(
     """
     if counted_by == "sender" and protocol != "tcp":
         return RowUncertainty(missing="only the sender's intervals are known, and they do not say what arrived")
-    samples = [
-        Sample(point.seconds, point.throughput_bps * point.seconds)
-        for point in points
-        if not point.omitted and point.seconds > 0
-    ]
-    kept = without_tail(regroup(samples))
+    kept = without_tail(regroup(kept_samples(points)))
     if len(kept) < _FEWEST:
         missing = (
             f"{len(kept) or 'no'} interval{'' if len(kept) == 1 else 's'}, and it takes {_FEWEST} to see a scatter"
@@ -119,7 +128,7 @@ def guard(
         return replace(judgement, verdict=Verdict.INCONCLUSIVE, reason=reason, next_step=step)
     if rule.decide(value, known.expanded, limit) is judgement.verdict:
         return judgement
-    band = format_value(known.expanded, "bit/s", 3)
+    band = format_value(known.expanded, get_quantity(limit.quantity).unit, 3)
     reason = f"{said}, but the value is within the guard band of {band} (U, k = 2; rule guarded, role {rule.role})."
     return replace(judgement, verdict=Verdict.INCONCLUSIVE, reason=reason, next_step=_REDUCE)
 

@@ -75,7 +75,9 @@ def quantity_of(key: str) -> str:
 
 _INTERVALS: Final = re.compile(r"([^<>=!~]*?)\s*((?:[<>=!~]|between\s).*)", re.DOTALL)
 _WITHOUT_OPERATOR: Final = re.compile(r"(p[1-9][0-9]? of intervals|min interval|max interval)\s*(.*)", re.DOTALL)
-_RUNS: Final = re.compile(r"(.*?)\s+(in\s+(?:[0-9]+\s*(?:/|of|out of|from)\s*(?:the\s+)?[0-9].*|.*\bruns?))", re.DOTALL)
+_RUNS: Final = re.compile(
+    r"(?:(.*?)\s+)?(in\s+(?:[0-9]+\s*(?:/|of|out of|from)\s*(?:the\s+)?[0-9].*|.*\bruns?))", re.DOTALL
+)
 _RUNS_IN_FRONT: Final = re.compile(
     r"(?:in )?(?:[0-9]+ ?(?:/|(?:out )?of) ?[0-9]+|every|each|all)(?: of the| the)? runs?"
 )
@@ -102,7 +104,7 @@ def read_statistic(words: str) -> tuple[Statistic, str]:
     statistic = MEAN
     behind = _RUNS.fullmatch(words)
     if behind is not None:
-        words, statistic = behind[1], _runs(behind[2])
+        words, statistic = behind[1] or "", _runs(behind[2])
     before = _INTERVALS.fullmatch(words) or _WITHOUT_OPERATOR.fullmatch(words)
     named = _intervals(before[1]) if before is not None and before[1] else None
     if before is None or named is None:

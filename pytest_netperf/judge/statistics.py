@@ -35,7 +35,6 @@ __all__ = [
     "persistence",
     "quantile",
     "regroup",
-    "runs_meeting",
     "small_sample_factor",
     "uncertainty_of",
     "without_tail",
@@ -163,13 +162,6 @@ def quantile(values: Sequence[float], share: float) -> float:
     below = int(position)
     above = min(below + 1, len(ranked) - 1)
     return ranked[below] + (position - below) * (ranked[above] - ranked[below])
-
-
-def runs_meeting(values: Iterable[float], *, low: float | None = None, high: float | None = None) -> tuple[int, int]:
-    """How many of the runs are within the bounds, and of how many ("k of n runs"). NaN meets nothing."""
-    listed = list(values)
-    met = [value for value in listed if (low is None or value >= low) and (high is None or value <= high)]
-    return sum(not math.isnan(value) for value in met), len(listed)
 
 
 # ---- memory ----------------------------------------------------------------------------------------------------------

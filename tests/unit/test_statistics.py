@@ -26,7 +26,6 @@ from pytest_netperf.judge.statistics import (
     persistence,
     quantile,
     regroup,
-    runs_meeting,
     small_sample_factor,
     uncertainty_of,
     without_tail,
@@ -109,14 +108,6 @@ def test_quantiles_are_those_of_the_standard_library():
     for values, share in (([], 0.5), ([1.0], 1.1), ([1.0], math.nan)):
         with pytest.raises(ValueError, match="share from 0 to 1"):
             quantile(values, share)
-
-
-def test_k_of_n_runs():
-    values = [2.30, 2.29, 2.35, math.nan]
-    assert runs_meeting(values, low=2.3) == (2, 4)
-    assert runs_meeting(values, low=2.29, high=2.3) == (2, 4)
-    assert runs_meeting([]) == (0, 0)
-    assert runs_meeting([math.nan]) == (0, 1), "what is no number meets nothing"
 
 
 # ---- memory ----------------------------------------------------------------------------------------------------------
