@@ -32,7 +32,7 @@ from pytest_netperf.traffic.draft import (
 from pytest_netperf.traffic.result import Flow
 from pytest_netperf.traffic.series import read_series, read_tcp_state
 
-__all__ = ["read_document", "read_fragment"]
+__all__ = ["directions", "read_document", "read_fragment", "writer_side"]
 
 _BAD_NUMBER = (
     "The document's received bytes, seconds or rate are not valid numbers: do not edit iperf3's output, repeat the run."
@@ -111,24 +111,26 @@ def _read_end(document: dict[str, Any], end: dict[str, Any], draft: Draft) -> No
     if draft.protocol is None and "sum" in end:
         draft.protocol = "udp"
 
-    for direction, suffix in _directions(asked, end, intervals, draft):
+    for direction, suffix in directions(asked, end, intervals, draft):
         flow = _flow(end, direction, suffix, count(asked.get("blksize")), draft)
-        series, flagged = read_series(intervals, suffix, draft)
+        series, found = read_series(intervals, suffix, draft)
         series, dropped = without_tail(series, positive(asked.get("interval")))
         if dropped:
             draft.notes.append("A last interval shorter than 10 % of the others was dropped.")
-        side = _writer_side(draft.role, direction)
-        if side and flagged and side != flagged:
+        side = writer_side(draft.role, direction)
+        if side and found.side and side != found.side:
             draft.doubts.append("The document contradicts itself about the direction of the data: repeat the run.")
         if series:
-            flow = msgspec.structs.replace(flow, intervals=series, intervals_from=flagged or side)
-        if (side or flagged) == "sender":
+            flow = msgspec.structs.replace(flow, intervals=series, intervals_from=found.side or side)
+        if found.repeated:
+            flow = _without_seconds(flow)
+        if (side or found.side) == "sender":
             flow = msgspec.structs.replace(flow, tcp=read_tcp_state(intervals))
         if flow != Flow(direction=direction):
             draft.flows.append(flow)
 
 
-def _directions(
+def directions(
     asked: dict[str, Any], end: dict[str, Any], intervals: list[dict[str, Any]], draft: Draft
 ) -> tuple[tuple[Way, str], ...]:
     """The directions of the test, each with the suffix of its keys. 3.7 to 3.16 do not say ``bidir`` anywhere."""
@@ -149,7 +151,7 @@ def _flow(end: dict[str, Any], direction: Way, suffix: str, frame_bytes: int | N
     sent_row = as_dict(end.get(f"sum_sent{suffix}"))
     got_row = as_dict(end.get(f"sum_received{suffix}"))
     udp_row = as_dict(end.get(f"sum{suffix}"))
-    writer = _writer_side(draft.role, direction)
+    writer = writer_side(draft.role, direction)
     fields: dict[str, Any] = {}
 
     from_row = sent_row or udp_row
@@ -171,6 +173,11 @@ def _flow(end: dict[str, Any], direction: Way, suffix: str, frame_bytes: int | N
             "More bytes were received than sent, which cannot be without -O: a count is wrong, repeat the run."
         )
     return Flow(direction=direction, **fields)
+
+
+def _without_seconds(flow: Flow) -> Flow:
+    """The sums of an end that the other one left: they hold the bytes up to then, but the seconds of whole intervals."""
+    return msgspec.structs.replace(flow, received_seconds=None, received_bps=None, sent_seconds=None, sent_bps=None)
 
 
 def _received_bps(row: dict[str, Any], received: int, seconds: float | None, draft: Draft) -> float | None:
@@ -262,7 +269,7 @@ def _sums_of_streams(streams: Any) -> dict[str, Any]:
     return {}
 
 
-def _writer_side(role: str | None, direction: Way) -> Side | None:
+def writer_side(role: str | None, direction: Way) -> Side | None:
     """Which side of a direction wrote the document: the client sends forward, the server sends in reverse."""
     if role is None:
         return None

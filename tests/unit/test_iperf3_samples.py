@@ -183,10 +183,21 @@ def test_a_tail_that_says_nothing_is_dropped():
     assert len(flow_of("r03_darwin_server_p2_corrupt_key_37.json").intervals) == 31
 
 
-def test_the_interval_across_the_omit_edge_does_not_count():
-    intervals = flow_of("o11_312_omit_interval07.json").intervals
-    assert [i.omitted for i in intervals] == [True, True, False, False]
-    assert [round(i.start_s, 2) for i in intervals] == [-1.0, -0.3, 0.7, 1.4]
+def test_the_interval_across_the_omit_edge_counts_from_the_edge():
+    flow = flow_of("o11_312_omit_interval07.json")
+    assert [i.omitted for i in flow.intervals] == [True, False, False, False]
+    assert [round(i.start_s, 2) for i in flow.intervals] == [-1.0, 0.0, 0.7, 1.4]
+    assert [round(i.seconds, 2) for i in flow.intervals] == [0.7, 0.7, 0.7, 0.6]
+    # Nothing of the counted seconds is missing, and nothing of the omitted ones is among them.
+    assert sum(i.bytes for i in flow.intervals if not i.omitted) == flow.sent_bytes
+    assert sum(i.retransmits for i in flow.intervals if not i.omitted) == flow.retransmits
+
+
+def test_the_last_interval_of_an_end_whose_peer_went_away_is_there_once():
+    reading = read_output((SAMPLES / "o03_39_server_killed_no_error_key.json").read_bytes())
+    (flow,) = reading.flows
+    assert [round(i.start_s) for i in flow.intervals] == [0, 1]
+    assert any("stood there twice" in note for note in reading.notes)
 
 
 def test_an_edge_that_fits_the_interval_counts():
