@@ -78,8 +78,13 @@ def waited_for_buffers(scene: Scene) -> Iterator[Doubt]:
             f"{flow.direction.capitalize()}, TCP was busy for {format_value(times.busy_s, 's', 3)}"
             f"{' (all streams together)' if times.connections > 1 else ''}, and "
             f"{format_value(window, 'ratio', 2)} of it waited for the receiver's window, "
-            f"{format_value(buffer, 'ratio', 2)} for room in its send buffer."
+            f"{format_value(buffer, 'ratio', 2)} for room in its send buffer; round trips took "
+            f"{format_value(times.rtt_s, 's', 2)}{_shortest(times)}."
         )
+
+
+def _shortest(times: TcpTimes) -> str:
+    return "" if times.min_rtt_s is None else f", the shortest {format_value(times.min_rtt_s, 's', 2)}"
 
 
 def _queued_on_the_way(scene: Scene, flow: Flow, times: TcpTimes) -> bool:

@@ -161,10 +161,47 @@ def test_a_cpu_hog_on_the_core_of_the_receiver(make_link: MakeLink, tmp_path: Pa
 
 
 def test_a_window_too_small(make_link: MakeLink) -> None:
-    measured, findings = observe(make_link(speed_bps=2.5e9), window_bytes=4096, duration_s=2.0)
-    assert "A window of" in named(findings, "Window limited")
-    assert measured.flows[0].tcp is not None
+    """The kernel's own account: it waited for the receiver's window, and nothing queued on the way."""
+    measured, findings = observe(make_link(speed_bps=2.5e9), window_bytes=4096)
+    said = named(findings, "Receive window limited")
+    (times,) = measured.observation.tcp
+    assert times.connections == 1
+    assert times.rwnd_limited + times.sndbuf_limited > 0.3, said
     assert findings.tester_limited_for("throughput")
+    assert not [doubt for doubt in findings.named if doubt.name == "Window limited"], "the kernel knows better"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"window_bytes": 16_384}, {"window_bytes": 16_384, "direction": "reverse"}],
+    ids=["default buffers", "small window", "small window, reverse"],
+)
+def test_a_window_that_is_full_because_the_device_is_slow(make_link: MakeLink, settings: dict[str, object]) -> None:
+    """Buffers run full behind any slow device: that excuses nothing."""
+    measured, findings = observe(make_link(speed_bps=1e9, fault={"rate_bps": 100e6}), **settings)
+    (times,) = measured.observation.tcp
+    assert times.direction == measured.flows[0].direction
+    assert times.busy_s > 1
+    if settings:
+        assert times.rwnd_limited + times.sndbuf_limited > 0.3
+    else:
+        assert times.rwnd_limited + times.sndbuf_limited < 0.3
+    assert not {doubt.name for doubt in findings.named} & {"Receive window limited", "Send buffer limited"}
+    assert "window" not in (findings.tester_limited or "")
+
+
+@pytest.mark.parametrize("ip_version", [4, 6])
+def test_both_directions_and_all_streams_have_an_account(make_link: MakeLink, ip_version: int) -> None:
+    measured, _ = observe(make_link(speed_bps=1e9), direction="bidirectional", streams=2, ip_version=ip_version)
+    forward, reverse = measured.observation.tcp
+    assert (forward.direction, reverse.direction) == ("forward", "reverse")
+    for times in (forward, reverse):
+        assert times.connections == 2
+        assert 1 < times.busy_s <= 2 * 4
+        assert 0 <= times.rwnd_limited + times.sndbuf_limited <= 1
+        assert 1000 < times.mss_bytes <= 1460
+        assert times.min_rtt_s is not None
+        assert 0 < times.min_rtt_s <= times.rtt_s < 1
 
 
 def test_a_client_that_was_stopped_for_a_while(make_link: MakeLink, processes_in: ProcessesIn) -> None:

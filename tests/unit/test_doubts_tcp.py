@@ -51,7 +51,7 @@ def test_it_says_both_shares():
     (doubt,) = seen(SLOW, account(0.25, 0.5, connections=4)).named
     assert doubt.seen == (
         "Forward, TCP was busy for 10 s (all streams together), and 25 % of it waited for the receiver's window, "
-        "50 % for room in its send buffer."
+        "50 % for room in its send buffer; round trips took 100 us, the shortest 80 us."
     )
 
 
