@@ -27,7 +27,7 @@ from itertools import pairwise
 from pytest_netperf.judge.decision import DecisionRule
 from pytest_netperf.judge.limits import ResolvedLimit
 from pytest_netperf.judge.profile import get_profile
-from pytest_netperf.judge.replay import replay
+from pytest_netperf.judge.series import judge_series
 from pytest_netperf.judge.statistics import Sample
 
 LIMIT_BPS = 2.3e9
@@ -52,12 +52,12 @@ def t_point(freedom: int) -> float:
 
 
 def screening(samples: list[Sample]) -> tuple[str, float]:
-    found = replay(samples, LIMIT, SCREENING, RULE)
+    found = judge_series(samples, LIMIT, SCREENING, RULE)
     return found.verdict.value, found.seconds_used
 
 
 def fixed(samples: list[Sample]) -> tuple[str, float]:
-    found = replay(samples, LIMIT, FIXED, RULE)
+    found = judge_series(samples, LIMIT, FIXED, RULE)
     return found.verdict.value, found.seconds_used
 
 
@@ -212,7 +212,7 @@ def false_doubts(rng: random.Random, rounds: int) -> None:
     for phi in PHIS:
         seen: Counter[str] = Counter()
         for _ in range(rounds):
-            for doubt in replay(series(rng, phi, 0.02, LIMIT_BPS), LIMIT, FIXED, RULE).doubts:
+            for doubt in judge_series(series(rng, phi, 0.02, LIMIT_BPS), LIMIT, FIXED, RULE).doubts:
                 seen[doubt.partition(":")[0]] += 1
         print(
             f"{phi:.1f}  "

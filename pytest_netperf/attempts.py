@@ -42,7 +42,7 @@ def begin(item: pytest.Item) -> None:
     item.stash[_ATTEMPT] = item.stash.get(_ATTEMPT, 0) + 1
     item.stash[_STARTED] = time.time()
     item.stash[_SUBTESTS] = []
-    item.config.stash[SESSION].begin(item.nodeid)
+    item.config.stash[SESSION].begin(item.nodeid, item.stash[PLAN])
 
 
 def links_up(item: pytest.Item) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pytest_netperf.bench.model import Device
     from pytest_netperf.bench.plan import LinkPlan
     from pytest_netperf.judge.limits import Limit
+    from pytest_netperf.judge.method import Method
     from pytest_netperf.record.schema import DeviceInfo, Planned
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "ItemPlan",
     "limit_marks",
     "link_marks",
+    "method_marks",
     "needs",
     "never_measured",
     "plan_of",
@@ -61,6 +63,11 @@ def link_marks(node: pytest.Item | pytest.Collector) -> list[pytest.Mark]:
 def limit_marks(node: pytest.Item | pytest.Collector) -> list[tuple[pytest.Mark, int]]:
     """The netperf_limit marks of a test, closest first, with their level: 0 for those closest to it."""
     return _closest_first(node, "netperf_limit")
+
+
+def method_marks(node: pytest.Item | pytest.Collector) -> list[pytest.Mark]:
+    """The netperf_method marks of a test, closest first."""
+    return [mark for mark, _ in _closest_first(node, "netperf_method")]
 
 
 def _closest_first(node: pytest.Item | pytest.Collector, name: str) -> list[tuple[pytest.Mark, int]]:
@@ -103,8 +110,10 @@ def refuse_late_marks(item: pytest.Item) -> None:
         )
 
 
-def plan_of(item: pytest.Item, limits: tuple[Limit, ...]) -> ItemPlan | None:
+def plan_of(item: pytest.Item, limits: tuple[Limit, ...], method: Method | None = None) -> ItemPlan | None:
     """What is known about a test of ours before it runs; None for a test that is not ours, or has no device."""
+    from pytest_netperf.judge.method import Method
+
     callspec = getattr(item, "callspec", None)
     if callspec is None:
         return None
@@ -118,6 +127,7 @@ def plan_of(item: pytest.Item, limits: tuple[Limit, ...]) -> ItemPlan | None:
         device=device,
         link=link,
         limits=limits,
+        method=method or Method(),
         measures_traffic=ENGINE_FIXTURE in fixtures,
         records=RECORD_FIXTURE in fixtures,
         has_own_limit=any(mark.name == "netperf_limit" for mark in item.own_markers),
@@ -132,6 +142,8 @@ class ItemPlan:
     device: Device
     link: LinkPlan | None
     limits: tuple[Limit, ...]
+    method: Method
+    """How its traffic is measured and judged."""
     measures_traffic: bool
     """Whether it uses `iperf3`."""
     records: bool
@@ -227,7 +239,6 @@ class ItemPlan:
                 )
             )
         return rows
-
 
     def _most_required(self) -> float | None:
         """The largest lower bound of throughput in bit/s that may apply, as far as that is known beforehand."""

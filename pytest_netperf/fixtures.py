@@ -9,10 +9,11 @@ import pytest
 
 from pytest_netperf.collection import ItemPlan
 from pytest_netperf.errors import ConfigError, MarkError, NetperfError
-from pytest_netperf.session import LinkHandle, NetperfSession, Recorded
+from pytest_netperf.session import LinkHandle, NetperfSession, Recorded, TrafficCall
 
 if TYPE_CHECKING:
     from pytest_netperf.bench.model import Device
+    from pytest_netperf.judge.method import BetweenRuns
     from pytest_netperf.observe.measure import Measurement
     from pytest_netperf.traffic.result import Workload
 
@@ -66,6 +67,8 @@ class Iperf3:
         length: int | None = None,
         dscp: int | None = None,
         ip_version: Literal[4, 6] | None = None,
+        repeat: int | None = None,
+        between_runs: BetweenRuns | None = None,
         **unknown: Any,
     ) -> Measurement:
         """Measure TCP throughput: as much as the link carries, unless ``bitrate`` says less.
@@ -73,6 +76,9 @@ class Iperf3:
         ``duration`` and ``omit`` are seconds (whole ones) that do and do not count; ``forward`` sends from a to b.
         ``mss`` is the advertised segment size in bytes, ``window`` a socket buffer ("4 MiB"), ``bitrate`` the payload
         rate of all streams of a direction together ("500 Mbps", "50 % of ceiling").
+
+        ``repeat`` makes that many runs, each of which is kept, and judges them together; between them lies a new
+        "connection", the "link" down and up again, or a "cold" link. The last run is returned.
 
         Raises MarkError for an argument that cannot be, and StationError when the bench fails.
         """
@@ -92,6 +98,8 @@ class Iperf3:
                 "length": length,
                 "dscp": dscp,
                 "ip_version": ip_version,
+                "repeat": repeat,
+                "between_runs": between_runs,
                 **unknown,
             },
         )
@@ -108,12 +116,15 @@ class Iperf3:
         length: int | None = None,
         dscp: int | None = None,
         ip_version: Literal[4, 6] | None = None,
+        repeat: int | None = None,
+        between_runs: BetweenRuns | None = None,
         **unknown: Any,
     ) -> Measurement:
         """Measure UDP throughput, frame loss ratio and jitter at an offered payload rate.
 
         ``bitrate`` is the offered rate of each direction ("900 Mbps", "50 % of ceiling"); 95 % of the ceiling when left
-        out. ``length`` is the datagram's payload in bytes; left out, datagrams fill the MTU.
+        out. ``length`` is the datagram's payload in bytes; left out, datagrams fill the MTU. ``repeat`` and
+        ``between_runs`` are those of `tcp`.
         """
         return self._measure(
             "udp",
@@ -127,26 +138,64 @@ class Iperf3:
                 "length": length,
                 "dscp": dscp,
                 "ip_version": ip_version,
+                "repeat": repeat,
+                "between_runs": between_runs,
                 **unknown,
             },
         )
 
     def _measure(self, protocol: Literal["tcp", "udp"], arguments: dict[str, Any]) -> Measurement:
+        from pytest_netperf.judge.decision import get_rule
         from pytest_netperf.observe.measure import measure
 
-        running = self._session.running()
-        workload = self._workload(protocol, arguments)
+        running, options, engine = self._session.running(), self._session.options, self._session.engine
+        call = self._call(running.plan, protocol, arguments)
+        workload = self._workload(protocol, arguments, running.plan)
+        if running.plan is not None:
+            call.profile = running.plan.method.profile_of(workload.duration_s, workload.omit_s, workload.interval_s)
+        running.calls.append(call)
         try:
-            measurement = measure(
-                self._session.engine, self.link.ensure_up(), workload, slots=self._session.options.slots
-            )
+            for number in range(call.repeat):
+                if number:
+                    self.link.restart(call.between_runs)
+                enough = None
+                if call.profile is not None and call.profile.sequential and running.plan is not None:
+                    from pytest_netperf.screening import screening_of
+
+                    rule = get_rule(options.rule, options.role)
+                    found = screening_of(running.plan, call.profile, workload, engine, rule)
+                    enough, call.not_stopped = (None, found) if isinstance(found, str) else (found, None)
+                measurement = measure(engine, self.link.ensure_up(), workload, slots=options.slots, enough=enough)
+                call.runs.append(measurement)
         except NetperfError as error:
             running.failures.append((workload, error))
             raise
-        running.measured.append(measurement)
         return measurement
 
-    def _workload(self, protocol: Literal["tcp", "udp"], arguments: dict[str, Any]) -> Workload:
+    def _call(self, plan: ItemPlan | None, protocol: str, arguments: dict[str, Any]) -> TrafficCall:
+        """What this call asks for beside its traffic, taken out of its arguments."""
+        from pytest_netperf.judge.method import Method
+        from pytest_netperf.method_mark import read_between_runs, read_repeat
+
+        method = plan.method if plan is not None else Method()
+        call = TrafficCall(repeat=method.repeat, between_runs=method.between_runs)
+        repeat, between_runs = arguments.pop("repeat"), arguments.pop("between_runs")
+        try:
+            if repeat is not None:
+                call.repeat = read_repeat(repeat)
+        except MarkError as error:
+            raise MarkError(f"iperf3.{protocol}(repeat={repeat!r}): {error}") from None
+        try:
+            if between_runs is not None:
+                call.between_runs = read_between_runs(between_runs)
+        except MarkError as error:
+            raise MarkError(f"iperf3.{protocol}(between_runs={between_runs!r}): {error}") from None
+        return call
+
+    def _workload(
+        self, protocol: Literal["tcp", "udp"], arguments: dict[str, Any], planned: ItemPlan | None
+    ) -> Workload:
+        from pytest_netperf.judge.method import Method
         from pytest_netperf.observe.host import udp_buffer_bytes
         from pytest_netperf.traffic.request import make_workload
 
@@ -163,14 +212,14 @@ class Iperf3:
         for name, value in defaults.items():
             if arguments.get(name) is None:
                 arguments[name] = value
-        options = self._session.options
+        method = planned.method if planned is not None else Method()
         return make_workload(
             protocol,
             arguments,
             mtu=settings.mtu,
             speed_bps=plan.link.line_rate_bps,
-            default_duration_s=options.duration_s,
-            default_omit_s=options.omit_s,
+            default_duration_s=method.duration_s,
+            default_omit_s=method.omit_s,
             udp_buffer_bytes=udp_buffer_bytes(),
         )
 

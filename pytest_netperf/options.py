@@ -55,7 +55,9 @@ def add_options(parser: pytest.Parser) -> None:
     def option(name: str, ini: bool, metavar: str, text: str) -> None:
         group.addoption(f"--netperf-{name}", default=None, metavar=metavar, help=text)
         if ini:
-            parser.addini(f"netperf_{name}", f"{text} (the same as --netperf-{name})", type="string", default="")
+            parser.addini(
+                f"netperf_{name.replace('-', '_')}", f"{text} (the same as --netperf-{name})", type="string", default=""
+            )
 
     option("bench", True, "FILE", "Bench file (TOML) with the devices and ports; without it, a simulated bench is used")
     group.addoption(
@@ -70,8 +72,12 @@ def add_options(parser: pytest.Parser) -> None:
     option("limits", True, "FILE", "Limits file (TOML)")
     option("output", True, "DIR", f"Folder for journals and acceptance sheets; default: {DEFAULT_OUTPUT}")
     option("engine", True, "{iperf3,libiperf}", "What makes the traffic; default: iperf3")
-    option("duration", True, "TIME", "Traffic that counts, of each measurement, in whole seconds; default: 10")
-    option("omit", True, "TIME", "Traffic at the start that does not count, in whole seconds; default: 1")
+    option("profile", True, "NAME", "How long and how often is measured: screening, type-test, soak, smoke or fixed")
+    option(
+        "duration", True, "TIME", "Traffic that counts, of each run, in whole seconds; default: 10, or the profile's"
+    )
+    option("omit", True, "TIME", "Traffic at the start that does not count, in whole seconds; default: 1, or as above")
+    option("run-to-run", True, "SHARE", "Relative standard deviation from run to run that is known here, as in 0.5%%")
     option("slots", True, "N", "Measurements that may run at the same time on this host; default: 1")
     option("rule", True, "{simple,guarded}", "How a value is compared with its limit; default: simple, no guard band")
     option("role", True, "{vendor,buyer}", "Of the guarded rule: who has to prove something, and has the guard band")
@@ -113,8 +119,14 @@ class Options:
     limits: Path | None = None
     output: Path = Path(DEFAULT_OUTPUT)
     engine: Engine = "iperf3"
-    duration_s: float = 10.0
-    omit_s: float = 1.0
+    profile: str | None = None
+    """Name of the profile (`judge.profile`); None: runs of a plain length."""
+    duration_s: float | None = None
+    """None: the profile's, or 10."""
+    omit_s: float | None = None
+    """None: the profile's, or 1."""
+    run_to_run: float | None = None
+    """Relative standard deviation from one run to the next, as the station knows it."""
     slots: int = 1
     rule: Rule = "simple"
     """Name of the decision rule (`judge.decision`)."""
@@ -149,8 +161,10 @@ class Options:
             limits=read("limits", _path, None),
             output=read("output", _folder, config.invocation_params.dir / DEFAULT_OUTPUT),
             engine=read("engine", _engine, "iperf3"),
-            duration_s=read("duration", lambda text: _seconds(text, 1, _MAX_DURATION_S), 10.0),
-            omit_s=read("omit", lambda text: _seconds(text, 0, _MAX_OMIT_S), 1.0),
+            profile=read("profile", _profile, None),
+            duration_s=read("duration", lambda text: _seconds(text, 1, _MAX_DURATION_S), None),
+            omit_s=read("omit", lambda text: _seconds(text, 0, _MAX_OMIT_S), None),
+            run_to_run=read("run-to-run", _share, None),
             slots=read("slots", _slots, 1),
             rule=rule,
             role=role,
@@ -187,7 +201,7 @@ def _text_of(config: pytest.Config, name: str) -> _Text | None:
     given = config.getoption(f"--netperf-{name}")
     if given is not None:
         return _Text(str(given), f"--netperf-{name} {given!s}".rstrip(), config.invocation_params.dir)
-    key = f"netperf_{name}"
+    key = f"netperf_{name}".replace("-", "_")
     text = str(config.getini(key) or "")
     # An ini key that is present but empty means "not set", as for pytest's own keys.
     return _Text(text, f"{key} = {text} (ini file)", config.rootpath) if text.strip() else None
@@ -272,6 +286,29 @@ def _name(text: _Text) -> str:
     if not text.text.isprintable() or len(text.text) > _MAX_TEXT:
         raise _Wrong(f"must be one line of at most {_MAX_TEXT} printable characters")
     return text.text.strip()
+
+
+def _profile(text: _Text) -> str:
+    from pytest_netperf.errors import ConfigError
+    from pytest_netperf.judge.profile import get_profile
+
+    try:
+        return get_profile(text.text.strip()).name
+    except ConfigError as error:
+        raise _Wrong(str(error)) from None
+
+
+def _share(text: _Text) -> float:
+    from pytest_netperf.errors import QuantityError
+    from pytest_netperf.quantities import parse_ratio
+
+    try:
+        share = float(parse_ratio(text.text))
+    except QuantityError as error:
+        raise _Wrong(str(error)) from None
+    if not 0 <= share < 1:
+        raise _Wrong("must be a share from 0 % to below 100 %")
+    return share
 
 
 def _engine(text: _Text) -> Engine:

@@ -21,16 +21,19 @@ if TYPE_CHECKING:
 
     from pytest_netperf.bench.model import Device
     from pytest_netperf.judge.limits import Limit
+    from pytest_netperf.judge.method import Method
 
 __all__ = ["iperf3", "netperf_device", "netperf_link", "netperf_record"]
 
 LIMITS = pytest.StashKey["tuple[Limit, ...]"]()
 
 _DESELECTED = pytest.StashKey[list[pytest.Item]]()
+_OWN_MARKS = ("netperf_link", "netperf_limit", "netperf_method")
 _MARKS = (
     "netperf_link(speed=, name=, media=, topology=, simulated=, device=, model=, mtu=, mss=, congestion=, window=, "
     "zerocopy=, ip_version=, fault=, shaped=, scope=): the links a test runs on, and their settings; a list is a sweep",
     "netperf_limit(QUANTITY='>= 2.3 Gbps', ..., speed=, mtu=, direction=, ..., source=): what is required, and when",
+    "netperf_method(profile=, repeat=, between_runs=, run_to_run=, rule=, role=): how it is measured and decided",
 )
 
 
@@ -91,6 +94,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     session = metafunc.config.stash[SESSION]
     try:
         limits = _limits_of(definition, metafunc.config, warn=True)
+        _method_of(definition, metafunc.config)
         if fixture == collection.LINK_FIXTURE:
             request = link_settings(collection.link_marks(definition))
             plans = plan_links(session.bench, request, session.options.devices)
@@ -122,7 +126,7 @@ def _devices_of(definition: pytest.Function, session: NetperfSession) -> list[De
 
 
 def _refuse_marks_without_fixture(definition: pytest.Function) -> None:
-    own = [mark.name for mark in definition.own_markers if mark.name in ("netperf_link", "netperf_limit")]
+    own = [mark.name for mark in definition.own_markers if mark.name in _OWN_MARKS]
     if own:
         raise pytest.Collector.CollectError(
             f"{definition.nodeid}: {own[0]} on a test that measures nothing: it uses none of the fixtures iperf3, "
@@ -139,15 +143,22 @@ def _limits_of(node: pytest.Item, config: pytest.Config, *, warn: bool = False) 
     return (*limits, *config.stash[LIMITS])
 
 
+def _method_of(node: pytest.Item, config: pytest.Config) -> Method:
+    from pytest_netperf.method_mark import method_of
+
+    return method_of(collection.method_marks(node), config.stash[SESSION].options)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_pycollect_makeitem() -> Generator[None, object, object]:
     """Parameter sets have their marks only now: limits among them count, and are refused like all others."""
     made = yield
     for item in made if isinstance(made, list) else ():
         marks = getattr(getattr(item, "callspec", None), "marks", ())
-        if any(mark.name in ("netperf_link", "netperf_limit") for mark in marks):
+        if any(mark.name in _OWN_MARKS for mark in marks):
             try:
                 collection.refuse_late_marks(item)
+                _method_of(item, item.config)
                 plan = collection.plan_of(item, _limits_of(item, item.config, warn=True))
                 if plan is not None and plan.link is not None:
                     collection.refuse_impossible(plan.link, plan.limits)
@@ -186,7 +197,7 @@ def _plan_of(item: pytest.Item) -> collection.ItemPlan | None:
         return None
     try:
         collection.refuse_late_marks(item)
-        return collection.plan_of(item, _limits_of(item, item.config))
+        return collection.plan_of(item, _limits_of(item, item.config), _method_of(item, item.config))
     except ConfigError as error:  # a mark of add_marker(): the test says it when it runs, because here nobody hears it
         item.stash[PROBLEM] = str(error)
         return collection.plan_of(item, item.config.stash[LIMITS])

@@ -20,12 +20,13 @@ from pytest_netperf.judge.doubt_reference import doubt_limit, limited_by
 from pytest_netperf.judge.judgement import Judgement, Measured, judge
 from pytest_netperf.judge.limits import LEVEL_FILE, Limit, ResolvedLimit, applies, resolve, select_limit
 from pytest_netperf.judge.row_uncertainty import RowUncertainty, guard, uncertainty_of_series
+from pytest_netperf.judge.throughput import by_method
 from pytest_netperf.judge.values import TRAFFIC_QUANTITIES
 from pytest_netperf.judge.verdict import Verdict, worst
 from pytest_netperf.quantities import get_quantity
 from pytest_netperf.record.schema import Evidence, Row
 from pytest_netperf.session import Recorded, TestRun
-from pytest_netperf.trials import Trial, compared, trial_of
+from pytest_netperf.trials import Trial, trials_of
 
 if TYPE_CHECKING:
     from pytest_netperf.traffic.result import Workload
@@ -62,8 +63,7 @@ def rows_of(
     """
     if plan.is_check and not run.measured and ending.verdict in (Verdict.PASS, Verdict.SKIPPED):
         return []
-    trials = [trial_of(plan, measurement, link_facts, burst_bits, faulted) for measurement in run.measured]
-    trials = compared(trials, [measurement.result for measurement in run.measured])
+    trials = trials_of(plan, run.calls, link_facts, burst_bits, faulted)
     rows: list[Row] = []
     for quantity in plan.quantities:
         numbered = 0
@@ -74,7 +74,7 @@ def rows_of(
             row = _empty(plan, quantity, ending.verdict, ending.reason, ending.next_step)
             rows.append(msgspec.structs.replace(row, id=plan.row_id(quantity)))
         elif not numbered:
-            rows.append(_never_measured(plan, run, trials, quantity))
+            rows.append(_never_measured(plan, trials, quantity))
     if UNSTATED not in plan.quantities:
         rows += _information(plan, run, trials, rule)
     return [
@@ -99,14 +99,14 @@ def _rows_of_quantity(
         if quantity in (recorded.quantity, UNSTATED):
             yield _judged_record(plan, recorded, rule)
     for workload, error in run.failures:
-        if plan.measures_traffic and (quantity == UNSTATED or _is_traffic(quantity, workload)):
+        if plan.measures_traffic and (quantity == UNSTATED or _is_traffic(quantity, workload.protocol)):
             yield _failed(plan, quantity, workload, error)
 
 
-def _is_traffic(quantity: str, workload: Workload) -> bool:
-    """Whether a traffic call that failed would have measured this quantity."""
+def _is_traffic(quantity: str, protocol: str) -> bool:
+    """Whether traffic of a protocol measures this quantity."""
     only = {"frame_loss_ratio": "udp", "jitter": "udp", "retransmits": "tcp"}.get(quantity)
-    return quantity in TRAFFIC_QUANTITIES and only in (None, workload.protocol)
+    return quantity in TRAFFIC_QUANTITIES and only in (None, protocol)
 
 
 def _home(plan: ItemPlan, trials: list[Trial], number: int) -> tuple[str, str]:
@@ -183,10 +183,20 @@ def _judged(
         judgement = judge(measured, resolved, no_limit=_no_limit(limits))
     except LimitError as error:
         judgement = Judgement(Verdict.INCONCLUSIVE, str(error), "Correct the limit and run again.")
-    known = _uncertainty(measured, conditions, evidence, judgement.verdict)
-    judgement = guard(judgement, measured.value, known, resolved, rule)
+    value = measured.value
+    found = None
+    if resolved is not None and measured.quantity == "throughput":
+        found = by_method(measured, resolved, evidence, conditions.get("protocol"), rule)
+    if found is not None:
+        judgement, value, known = found.judgement, found.value, found.uncertainty
+        evidence = msgspec.structs.replace(
+            evidence, facts={**evidence.facts, **found.facts}, doubts=(*evidence.doubts, *found.doubts)
+        )
+    else:
+        known = _uncertainty(measured, conditions, evidence, judgement.verdict)
+    judgement = guard(judgement, value, known, resolved, rule)
     if measured.quantity == "throughput":
-        facts = {**evidence.facts, **known.facts(measured.value, resolved)}
+        facts = {**evidence.facts, **known.facts(value, resolved)}
         evidence = msgspec.structs.replace(evidence, facts=facts)
     return Row(
         id="",
@@ -195,7 +205,7 @@ def _judged(
         link=plan.link.link.name if plan.link else None,
         quantity=measured.quantity,
         unit=measured.unit,
-        value=measured.value,
+        value=value,
         uncertainty=known.expanded,
         limit=resolved.text if resolved else (limit.text if limit else None),
         limit_low=resolved.low if resolved else None,
@@ -247,13 +257,13 @@ def _empty(plan: ItemPlan, quantity: str, verdict: Verdict, reason: str, next_st
     )
 
 
-def _never_measured(plan: ItemPlan, run: TestRun, trials: list[Trial], quantity: str) -> Row:
+def _never_measured(plan: ItemPlan, trials: list[Trial], quantity: str) -> Row:
     limits = [limit for limit in plan.limits if limit.quantity == quantity]
     if limits and all(limit.level == LEVEL_FILE for limit in limits):
         if trials and not any(
-            applies(limit, trial.conditions) and _is_traffic(quantity, measured.result.workload)
+            applies(limit, trial.conditions) and _is_traffic(quantity, trial.conditions["protocol"])
             for limit in limits
-            for trial, measured in zip(trials, run.measured, strict=True)
+            for trial in trials
         ):
             row = _empty(plan, quantity, Verdict.SKIPPED, f"no traffic of this test concerns {quantity}", None)
             return msgspec.structs.replace(row, id=plan.row_id(quantity), required=False)

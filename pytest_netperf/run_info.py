@@ -59,8 +59,10 @@ def run_info(
                 "bench_sha256": bench.sha256,
                 "limits_file": str(options.limits) if options.limits else None,
                 "limits_sha256": _sha256(options.limits),
+                "profile": options.profile,
                 "duration_s": options.duration_s,
                 "omit_s": options.omit_s,
+                "run_to_run": options.run_to_run,
                 "measurement_slots": options.slots,
                 "decision_rule": f"{rule.text}. {rule.risk}",
             }

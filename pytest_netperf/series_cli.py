@@ -80,7 +80,7 @@ def _judge_series(asked: argparse.Namespace, rule: DecisionRule) -> int:
     from dataclasses import replace
 
     from pytest_netperf.judge.profile import get_profile
-    from pytest_netperf.judge.replay import replay
+    from pytest_netperf.judge.series import judge_series
     from pytest_netperf.judge.verdict import Verdict
     from pytest_netperf.quantities import parse_duration, parse_ratio
 
@@ -94,7 +94,7 @@ def _judge_series(asked: argparse.Namespace, rule: DecisionRule) -> int:
     if between is None and profile.repetitions > 1:
         between = _spread(list(series.values()))
     verdicts = {
-        name: replay(samples, limit, profile, rule, bound_bps=bound_bps, declared_between=between)
+        name: judge_series(samples, limit, profile, rule, bound_bps=bound_bps, declared_between=between)
         for name, samples in series.items()
     }
     if asked.json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_netperf.errors import ConfigError, LinkError, NetperfError
@@ -12,6 +12,9 @@ from pytest_netperf.options import Options
 if TYPE_CHECKING:
     from pytest_netperf.bench.model import Bench
     from pytest_netperf.bench.plan import LinkPlan
+    from pytest_netperf.collection import ItemPlan
+    from pytest_netperf.judge.method import BetweenRuns
+    from pytest_netperf.judge.profile import Profile
     from pytest_netperf.links.link import Link
     from pytest_netperf.links.owner import Owner
     from pytest_netperf.observe.measure import Measurement
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_netperf.traffic.engine import Engine
     from pytest_netperf.traffic.result import Workload
 
-__all__ = ["LinkHandle", "NetperfSession", "Recorded", "TestRun"]
+__all__ = ["LinkHandle", "NetperfSession", "Recorded", "TestRun", "TrafficCall"]
 
 _LINKS_KEPT_UP = 16
 
@@ -36,15 +39,35 @@ class Recorded:
 
 
 @dataclass(kw_only=True)
+class TrafficCall:
+    """One call of `iperf3`: its runs, of which there is one unless it was repeated."""
+
+    repeat: int = 1
+    """Runs that were asked for."""
+    between_runs: BetweenRuns = "connection"
+    profile: Profile | None = None
+    not_stopped: str | None = None
+    """Why a run of a profile that ends early went on to its end, whatever it had shown."""
+    runs: list[Measurement] = field(default_factory=list)
+    """Runs that were made, each of them; a call that failed on its way has fewer."""
+
+
+@dataclass(kw_only=True)
 class TestRun:
     """What one test measured so far. A failed traffic call is here too: a measurement that broke is not forgotten."""
 
     nodeid: str
-    measured: list[Measurement] = field(default_factory=list)
+    plan: ItemPlan | None = None
+    calls: list[TrafficCall] = field(default_factory=list)
     recorded: list[Recorded] = field(default_factory=list)
     failures: list[tuple[Workload, NetperfError]] = field(default_factory=list)
     over: bool = False
     """Whether the test is judged: what is measured later would be in no row."""
+
+    @property
+    def measured(self) -> list[Measurement]:
+        """Every run of every call."""
+        return [measurement for call in self.calls for measurement in call.runs]
 
 
 class LinkHandle:
@@ -71,6 +94,13 @@ class LinkHandle:
         link, self._link = self._link, None
         if link is not None:
             link.close()
+
+    def restart(self, between_runs: BetweenRuns) -> None:
+        """What lies between two runs of a repeated measurement. Raises LinkError or KeeperError."""
+        if between_runs == "cold":
+            self.take_down()
+        elif between_runs == "link":
+            self.ensure_up().bounce()
 
     def forget(self) -> None:
         """The link is gone already, with its keeper."""
@@ -150,17 +180,15 @@ class NetperfSession:
             name=plan.id,
             speed_bps=plan.link.line_rate_bps,
             mtu=plan.settings.mtu,
-            fault=None
-            if fault is None
-            else {"rate_bps": fault.rate_bps, "loss_ratio": fault.loss_ratio, "direction": fault.direction},
+            fault=None if fault is None else asdict(fault),
             keep=f"netperf-{os.getpid()}" if self.options.keep else None,
         )
         self.kept += link.kept
         return link
 
-    def begin(self, nodeid: str) -> None:
+    def begin(self, nodeid: str, plan: ItemPlan | None = None) -> None:
         """A test begins: with an empty record, and with a keeper that lives, should the last one have died."""
-        self.current = TestRun(nodeid=nodeid)
+        self.current = TestRun(nodeid=nodeid, plan=plan)
         if self._owner is not None and not self._owner.is_alive:
             self._owner.close()
             self._owner = None

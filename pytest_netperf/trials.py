@@ -1,8 +1,9 @@
-"""One traffic call as its rows share it: its values, what was found, its conditions, bounds and evidence."""
+"""One traffic call, repeated or not, as its rows share it: values, findings, conditions, bounds and evidence."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,17 +11,20 @@ import msgspec
 
 from pytest_netperf.judge.doubt_runs import compare
 from pytest_netperf.judge.doubts import Findings, examine
+from pytest_netperf.judge.throughput import profile_facts
 from pytest_netperf.judge.values import traffic_values
-from pytest_netperf.record.schema import Evidence, SeriesPoint
+from pytest_netperf.quantities import get_quantity
+from pytest_netperf.record.schema import Evidence, Run, SeriesPoint
 from pytest_netperf.traffic.framing import bound_bps, ceiling_bps, rates_of
 
 if TYPE_CHECKING:
     from pytest_netperf.bench.plan import LinkPlan
     from pytest_netperf.collection import ItemPlan
     from pytest_netperf.observe.measure import Measurement
+    from pytest_netperf.session import TrafficCall
     from pytest_netperf.traffic.result import Flow, Result, Workload
 
-__all__ = ["Trial", "compared", "trial_of"]
+__all__ = ["Trial", "ceilings_of", "compared", "conditions_of", "trials_of"]
 
 _CLOCK_START_SECONDS = 0.002  # seen: 0.3 ms on a busy machine
 
@@ -44,17 +48,83 @@ class Trial:
     evidence: Evidence
 
 
-def trial_of(
-    plan: ItemPlan, measurement: Measurement, link_facts: dict[str, Any], burst_bits: float, faulted: bool
+def trials_of(
+    plan: ItemPlan, calls: Sequence[TrafficCall], link_facts: dict[str, Any], burst_bits: float, faulted: bool
+) -> list[Trial]:
+    """A trial for each traffic call that measured something; the arguments are those of `rows.rows_of`."""
+    made = [call for call in calls if call.runs]
+    runs = [
+        _trial_of_run(plan, call, measurement, link_facts, burst_bits, faulted)
+        for call in made
+        for measurement in call.runs
+    ]
+    runs = compared(runs, [measurement.result for call in made for measurement in call.runs])
+    trials = []
+    for call in made:
+        own, runs = runs[: len(call.runs)], runs[len(call.runs) :]
+        trials.append(own[0] if call.repeat == 1 else _together(call, own))
+    return trials
+
+
+def _together(call: TrafficCall, runs: list[Trial]) -> Trial:
+    """The runs of a repeated measurement as one: the mean throughput, the worst of everything else."""
+    values: dict[str, float | None] = {}
+    for quantity in runs[0].values:
+        found = [run.values.get(quantity) for run in runs]
+        known = [value for value in found if value is not None and math.isfinite(value)]
+        if len(known) < len(found):
+            values[quantity] = None
+        elif quantity in ("throughput", "frame_rate", "wire_rate"):
+            values[quantity] = math.fsum(known) / len(known)
+        else:
+            values[quantity] = (min if get_quantity(quantity).better == "higher" else max)(known)
+    slowest = min(runs, key=lambda run: _or_zero(run.values.get("throughput")))
+    numbered = [(f"run {number}: ", run) for number, run in enumerate(runs, 1)]
+    texts = dict.fromkeys(doubt for run in runs for doubt in run.evidence.doubts)
+    limited = " ".join(name + run.findings.tester_limited for name, run in numbered if run.findings.tester_limited)
+    named = tuple(dict.fromkeys(doubt for run in runs for doubt in run.findings.named))
+    return replace(
+        slowest,
+        values=values,
+        findings=Findings(named=named, rate_explained=all(run.findings.rate_explained for run in runs)),
+        trusted=all(run.trusted for run in runs),
+        trust_reason=" ".join(name + run.trust_reason for name, run in numbered if not run.trusted),
+        received_bytes=_least([run.received_bytes for run in runs]),
+        evidence=msgspec.structs.replace(
+            slowest.evidence,
+            facts={
+                **slowest.evidence.facts,
+                "runs_asked": call.repeat,
+                "between_runs": call.between_runs,
+                "rate_explained": all(run.findings.rate_explained for run in runs),
+                **({"tester_limited": limited} if limited else {}),
+            },
+            doubts=tuple(texts),
+            documents={},
+            runs=tuple(Run(throughput_bps=run.values.get("throughput"), evidence=run.evidence) for run in runs),
+        ),
+    )
+
+
+def _or_zero(value: float | None) -> float:
+    return 0.0 if value is None else value
+
+
+def _trial_of_run(
+    plan: ItemPlan,
+    call: TrafficCall,
+    measurement: Measurement,
+    link_facts: dict[str, Any],
+    burst_bits: float,
+    faulted: bool,
 ) -> Trial:
-    """Everything about one traffic call that does not depend on a limit; the arguments are those of `rows.rows_of`."""
+    """Everything about one run that does not depend on a limit."""
     assert plan.link is not None
     result, workload = measurement.result, measurement.result.workload
     speed_bps, mtu = plan.link.link.line_rate_bps, plan.link.settings.mtu
-    ceilings: dict[str, float] = {}
+    ceilings = ceilings_of(plan, workload)
     bounds: dict[str, float] = {}
     if speed_bps is not None:
-        ceilings = rates_of(ceiling_bps(workload, speed_bps, mtu), workload, mtu)
         bounds = rates_of(bound_bps(workload, speed_bps, mtu), workload, mtu)
     findings = examine(
         result,
@@ -69,14 +139,7 @@ def trial_of(
         bound_tolerance=_tolerance(workload, burst_bits, bounds),
     )
     values = traffic_values(result, measurement.observation, mtu_bytes=mtu, speed_bps=speed_bps)
-    conditions = {
-        **plan.conditions,
-        "protocol": workload.protocol,
-        "direction": workload.direction,
-        "streams": workload.streams,
-        "ip_version": workload.ip_version,
-        **({"mss": workload.mss_bytes} if workload.mss_bytes is not None else {}),
-    }
+    conditions = conditions_of(plan, workload)
     points, source = _series(result.flows)
     return Trial(
         values=values,
@@ -87,7 +150,7 @@ def trial_of(
         ceilings=ceilings,
         bounds=bounds,
         bound_tolerance=_tolerance(workload, burst_bits, bounds),
-        received_bytes=_least_received(result.flows),
+        received_bytes=_least(flow.received_bytes for flow in result.flows),
         evidence=Evidence(
             series=points,
             series_from=source,
@@ -95,12 +158,33 @@ def trial_of(
                 **_facts(measurement),
                 **({"tester_limited": findings.tester_limited} if findings.tester_limited else {}),
                 "rate_explained": findings.rate_explained,
+                **(profile_facts(call.profile, plan.method.run_to_run) if call.profile is not None else {}),
+                **({"not_stopped_because": call.not_stopped} if call.not_stopped else {}),
                 **link_facts,
             },
             doubts=findings.shown_for("throughput"),
             documents={"client": result.client_output, "server": result.server_output},
         ),
     )
+
+
+def conditions_of(plan: ItemPlan, workload: Workload) -> dict[str, Any]:
+    """Everything that a limit may depend on, now that the traffic is known."""
+    return {
+        **plan.conditions,
+        "protocol": workload.protocol,
+        "direction": workload.direction,
+        "streams": workload.streams,
+        "ip_version": workload.ip_version,
+        **({"mss": workload.mss_bytes} if workload.mss_bytes is not None else {}),
+    }
+
+
+def ceilings_of(plan: ItemPlan, workload: Workload) -> dict[str, float]:
+    """What a workload can reach on the link of its test, per quantity that has a ceiling."""
+    assert plan.link is not None
+    speed_bps, mtu = plan.link.link.line_rate_bps, plan.link.settings.mtu
+    return {} if speed_bps is None else rates_of(ceiling_bps(workload, speed_bps, mtu), workload, mtu)
 
 
 def compared(trials: list[Trial], results: list[Result]) -> list[Trial]:
@@ -137,8 +221,8 @@ def _owed_bps(link: LinkPlan, workload: Workload) -> dict[str, float]:
     return owed
 
 
-def _least_received(flows: tuple[Flow, ...]) -> int | None:
-    known = [flow.received_bytes for flow in flows if flow.received_bytes is not None]
+def _least(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
     return min(known) if known else None
 
 
@@ -192,13 +276,18 @@ def _facts(measurement: Measurement) -> dict[str, Any]:
         "client_command": " ".join(result.client_command),
         "server_command": " ".join(result.server_command),
         "congestion": result.congestion,
-        "asked_duration_s": result.workload.duration_s,
+        "asked_duration_s": result.planned_duration_s or result.workload.duration_s,
+        "stopped_after_s": result.workload.duration_s if result.planned_duration_s is not None else None,
         "asked_omit_s": result.workload.omit_s,
         "offered_bps": result.workload.bitrate_bps,
         "waited_for_slot_s": round(measurement.waited_s, 3),
         "trust": result.reason,
         "notes": list(result.notes),
+        "temperatures_c": list(seen.temperatures_c),
     }
+    for times in seen.tcp:
+        for name in ("busy_s", "rwnd_limited_s", "sndbuf_limited_s", "rtt_s"):
+            facts[f"{times.direction}_tcp_{name}" if len(result.flows) > 1 else f"tcp_{name}"] = getattr(times, name)
     if seen.host is not None:
         host = msgspec.structs.asdict(seen.host)
         host["others"] = [f"{process.name} {process.cpu_s:g} s" for process in seen.host.others]

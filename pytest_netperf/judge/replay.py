@@ -12,15 +12,13 @@ from pytest_netperf.judge.decision import DecisionRule
 from pytest_netperf.judge.doubt_reference import doubt_limit, limited_by
 from pytest_netperf.judge.judgement import Judgement, Measured, judge
 from pytest_netperf.judge.limits import Limit, ResolvedLimit, resolve, select_limit
-from pytest_netperf.judge.profile import Profile
 from pytest_netperf.judge.row_uncertainty import RowUncertainty, guard, uncertainty_of_series
-from pytest_netperf.judge.series import SeriesJudge, SeriesVerdict
 from pytest_netperf.judge.statistics import Sample
 from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.quantities import format_value, get_quantity
 from pytest_netperf.record.schema import Row
 
-__all__ = ["Rejudged", "judge_row", "parse_series", "replay"]
+__all__ = ["Rejudged", "judge_row", "parse_series"]
 
 _NUMBER: Final = re.compile(r"\+?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _SHORTEST_S, _LONGEST_S, _MOST_BITS = 1e-6, 1e6, 1e18
@@ -81,23 +79,6 @@ def _number(field: str, name: str, at: str) -> float:
 def _shown(text: str) -> str:
     stripped = text.strip()
     return repr(stripped if len(stripped) <= 40 else stripped[:37] + "...") if stripped else "an empty line"
-
-
-def replay(
-    samples: Sequence[Sample],
-    limit: ResolvedLimit,
-    profile: Profile,
-    rule: DecisionRule,
-    *,
-    bound_bps: float | None = None,
-    declared_between: float | None = None,
-) -> SeriesVerdict:
-    """Judge a recorded series as a live run would have been: what comes after the stop is never looked at."""
-    judging = SeriesJudge(limit, profile, rule, bound_bps=bound_bps, declared_between=declared_between)
-    for sample in samples:
-        if judging.add(sample):
-            break
-    return judging.verdict()
 
 
 # ---- journals --------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ The questions, in this order; the first answer that is not "go on" is the verdic
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -30,6 +31,7 @@ from pytest_netperf.judge.sequential import ALPHA, Side, side_of_limit
 from pytest_netperf.judge.series_doubts import describe_shape, doubts_of_profile, doubts_of_rate, doubts_of_window
 from pytest_netperf.judge.statistics import (
     BURST_BITS,
+    Noise,
     Sample,
     Uncertainty,
     mean_rate_bps,
@@ -42,7 +44,7 @@ from pytest_netperf.judge.statistics import (
 from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.quantities import format_value
 
-__all__ = ["SeriesJudge", "SeriesVerdict"]
+__all__ = ["SeriesJudge", "SeriesVerdict", "judge_series"]
 
 _EDGE: Final = 0.05  # of an interval: clocks of the two ends do not tick together
 _LONGEST_WARM_UP_S: Final = 5.0
@@ -67,6 +69,8 @@ class SeriesVerdict:
     n_eff: float | None
     margin: float | None
     doubts: tuple[str, ...]
+    noise: Noise | None = None
+    """How the intervals of the window scatter."""
 
 
 class SeriesJudge:
@@ -128,14 +132,14 @@ class SeriesJudge:
             *doubts_of_rate(value, self.bound_bps),
             *doubts_of_profile(self.profile, self.declared_between),
         )
-        return self._answer(judgement, value, uncertainty, noise.n_eff, doubts)
+        return self._answer(judgement, value, uncertainty, noise, doubts)
 
     def _answer(
         self,
         judgement: Judgement,
         value_bps: float | None = None,
         uncertainty: Uncertainty | None = None,
-        n_eff: float | None = None,
+        noise: Noise | None = None,
         doubts: tuple[str, ...] = (),
     ) -> SeriesVerdict:
         return SeriesVerdict(
@@ -147,7 +151,8 @@ class SeriesJudge:
             stopped_early=self.stopped_early,
             value_bps=value_bps,
             uncertainty=uncertainty,
-            n_eff=n_eff,
+            n_eff=None if noise is None else noise.n_eff,
+            noise=noise,
             margin=judgement.margin,
             doubts=doubts,
         )
@@ -245,6 +250,23 @@ class SeriesJudge:
     def _straddles(self, shape: stationarity.Shape) -> bool:
         low, high = min(shape.levels_bps), max(shape.levels_bps)
         return any(bound is not None and low < bound <= high for bound in (self.limit.low, self.limit.high))
+
+
+def judge_series(
+    samples: Iterable[Sample],
+    limit: ResolvedLimit,
+    profile: Profile,
+    rule: DecisionRule,
+    *,
+    bound_bps: float | None = None,
+    declared_between: float | None = None,
+) -> SeriesVerdict:
+    """Judge a recorded series as a live run would have been: what comes after the stop is never looked at."""
+    judging = SeriesJudge(limit, profile, rule, bound_bps=bound_bps, declared_between=declared_between)
+    for sample in samples:
+        if judging.add(sample):
+            break
+    return judging.verdict()
 
 
 def _open(reason: str, next_step: str, margin: float | None) -> Judgement:

@@ -108,7 +108,7 @@ def between(before: HostReading, after: HostReading) -> Host:
         softnet_dropped=softnet[0],
         softnet_squeezed=softnet[1],
         throttle_events=throttled,
-        temperature_c=_temperature_c(),
+        temperature_c=hottest_c(),
         governors=_governors(),
         others=_others(before, after, seconds),
     )
@@ -155,7 +155,8 @@ def _throttle_events() -> int | None:
     return int(sum(counts)) if counts else None
 
 
-def _temperature_c() -> float | None:
+def hottest_c() -> float | None:
+    """The hottest sensor of this machine now, in degrees Celsius; None where it has none."""
     temperatures = _numbers("/sys/class/hwmon", "hwmon*/temp*_input") or _numbers(
         "/sys/class/thermal", "thermal_zone*/temp"
     )

@@ -8,6 +8,7 @@ from pytest_netperf.links.link import Link
 from pytest_netperf.links.slot import measurement_slot
 from pytest_netperf.observe.host import between, cpu_shares, cpu_times, read_host
 from pytest_netperf.observe.observation import Observation
+from pytest_netperf.observe.watch import Enough, RunWatch
 from pytest_netperf.quantities import format_value
 from pytest_netperf.traffic.engine import Engine
 from pytest_netperf.traffic.framing import packet_bytes
@@ -51,15 +52,23 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
         return f"<Measurement {workload.protocol} {workload.direction} {shown}>"
 
 
-def measure(engine: Engine, link: Link, workload: Workload, *, slots: int) -> Measurement:
-    """Run the workload when it is this process's turn. Raises what the engine raises."""
+def measure(engine: Engine, link: Link, workload: Workload, *, slots: int, enough: Enough | None = None) -> Measurement:
+    """Run the workload when it is this process's turn, until it is over or ``enough`` says so.
+
+    Raises what the engine raises.
+    """
     engine.check(workload)
     with measurement_slot(slots) as waited_s:
         shaped = link.shape(packet_bytes(workload, link.mtu))
         host_before = read_host()
         a_before, b_before = link.counters()
         cpu_before = cpu_times()
-        result = engine.run(link, workload)
+        watch = RunWatch(link, workload, enough)
+        link.traffic_begins()
+        try:
+            result = engine.run(link, workload, watch)
+        finally:
+            link.traffic_ends()
         cpu_after = cpu_times()
         a_after, b_after = link.counters()
         host_after = read_host()
@@ -75,6 +84,8 @@ def measure(engine: Engine, link: Link, workload: Workload, *, slots: int) -> Me
             cpu_steal=cpu.steal,
             cpu_softirq=cpu.softirq,
             host=between(host_before, host_after),
+            tcp=watch.tcp,
+            temperatures_c=tuple(watch.temperatures_c),
         ),
         waited_s=waited_s,
         shaped_bps=shaped,

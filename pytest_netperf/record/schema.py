@@ -25,6 +25,7 @@ __all__ = [
     "Evidence",
     "Planned",
     "Row",
+    "Run",
     "RunInfo",
     "SeriesPoint",
     "Sheet",
@@ -62,6 +63,15 @@ class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
     """True for an interval at the start that does not count."""
 
 
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a repeated measurement."""
+
+    throughput_bps: float | None = None
+    """What its receiver got, in bit/s; None when that is not known."""
+    evidence: Evidence
+    """As of a measurement that is not repeated: series, facts, doubts and raw output of this run."""
+
+
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why the value can, or cannot, be believed. Everything a stranger needs to judge the row again."""
 
@@ -78,6 +88,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One sentence each: what was seen, what it means, what to do next."""
     documents: dict[str, str] = {}
     """Raw tool output, untouched: client, server."""
+    runs: tuple[Run, ...] = ()
+    """Every run of a repeated measurement, in their order; the rest is then that of the slowest, or the worst."""
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +105,8 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     limit: str | None = None
     limit_low: float | None = None
     """Of throughput: the largest lower bound that may apply, in bit/s; None when there is none."""
+    statistic: str | None = None
+    """As of a Row."""
     conditions: dict[str, Any] = {}
     simulated: bool = False
     selected: bool = True
@@ -112,6 +126,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Link of the bench, None for a measurement that uses none."""
     quantity: str
     """Name of the quantity in the registry, e.g. throughput."""
+    statistic: str | None = None
+    """Which number of the measurement, e.g. "p5 of intervals", "min interval", "in 4 of 5 runs"; None for the mean."""
     unit: str
     """SI unit of ``value``, ``ceiling`` and the limits: "bit/s", "s", "1" for counts, "ratio" for fractions."""
     value: float | None = None
@@ -126,6 +142,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Largest value allowed; None when there is no such bound."""
     limit_source: str | None = None
     """Where the limit was written: mark or limits file."""
+    rule: str | None = None
+    """The decision rule it was judged by: "simple", "guarded (vendor)" or "guarded (buyer)"; None when it was not."""
+    risk: str | None = None
+    """What chance of a wrong verdict that rule leaves, in one sentence."""
     ceiling: float | None = None
     """What physics allows for this quantity under these conditions."""
     margin: float | None = None

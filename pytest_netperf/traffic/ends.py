@@ -75,7 +75,7 @@ def run_between(
         if not problem:
             client = link.a.popen(client_command, env=environment)
             traffic_s = workload.duration_s + workload.omit_s
-            ended, stopped = _wait(client, traffic_s + _PATIENCE_SECONDS, watch)
+            ended, stopped = _wait(client, traffic_s + _PATIENCE_SECONDS, port, watch)
             if ended:
                 lingering = not server.wait(_SERVER_LAST_WORDS_SECONDS)
             elif stopped:
@@ -121,7 +121,7 @@ def run_between(
     )
 
 
-def _wait(client: Process, limit_s: float, watch: Watch | None) -> tuple[bool, bool]:
+def _wait(client: Process, limit_s: float, port: int, watch: Watch | None) -> tuple[bool, bool]:
     """Whether the client ended in time, and whether it was told to stop because ``watch`` had seen enough."""
     if watch is None:
         return client.wait(limit_s), False
@@ -137,7 +137,7 @@ def _wait(client: Process, limit_s: float, watch: Watch | None) -> tuple[bool, b
             return False, False
         news = client.stdout_since(said)
         said += len(news)
-        if watch(news.decode("utf-8", "replace")):
+        if watch(port, news.decode("utf-8", "replace")):
             client.send_signal(signal.SIGINT)
             return client.wait(_STOP_SECONDS), True
 

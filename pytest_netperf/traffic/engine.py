@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine", "EngineFailure", "Watch", "make_engine"]
 
-Watch = Callable[[str], bool]
-"""Called about once a second while traffic runs, with what the client printed since; True stops the traffic."""
+Watch = Callable[[int, str], bool]
+"""Called once a second while traffic runs, with the server's port and what the client printed since; True stops it."""
 
 
 class EngineFailure(TrafficError):

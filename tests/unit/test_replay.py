@@ -15,7 +15,8 @@ from pytest_netperf.judge.decision import get_rule
 from pytest_netperf.judge.limits import ResolvedLimit
 from pytest_netperf.judge.limits_file import parse_limits_file
 from pytest_netperf.judge.profile import PROFILES, get_profile
-from pytest_netperf.judge.replay import judge_row, parse_series, replay
+from pytest_netperf.judge.replay import judge_row, parse_series
+from pytest_netperf.judge.series import judge_series
 from pytest_netperf.judge.series import SeriesJudge
 from pytest_netperf.judge.statistics import Sample, mean_rate_bps
 from pytest_netperf.judge.verdict import Verdict
@@ -32,7 +33,7 @@ def steady(factor=1.02, count=63, phi=0.3, sd=0.002, seed=1):
 
 
 def screened(samples, **more):
-    return replay(samples, LIMIT, SCREENING, SIMPLE, **more)
+    return judge_series(samples, LIMIT, SCREENING, SIMPLE, **more)
 
 
 # ---- the file --------------------------------------------------------------------------------------------------------
@@ -212,7 +213,7 @@ def test_single_intervals_across_the_limit_keep_the_run_going(odd, rest, verdict
 def test_a_whole_run_sees_a_late_step_that_screening_cannot(at):
     samples = steady(1.02, at) + steady(0.95, 63 - at, seed=2)
     assert screened(samples).verdict is Verdict.PASS, "the documented price of stopping"
-    found = replay(samples, LIMIT, FIXED, SIMPLE)
+    found = judge_series(samples, LIMIT, FIXED, SIMPLE)
     assert found.verdict is Verdict.INCONCLUSIVE
     assert f"for {at - 3} s" in found.reason
 
@@ -228,17 +229,17 @@ def test_a_step_that_stays_on_one_side_is_doubted_and_decided():
 
 def test_a_ramp_of_five_seconds_is_warm_up_and_a_longer_one_is_a_finding():
     ramp = samples_of([0.2e9, 0.8e9, 1.4e9, 1.7e9, 1.9e9, 2.0e9])
-    found = replay(ramp + steady(1.02, 57), LIMIT, FIXED, SIMPLE)
+    found = judge_series(ramp + steady(1.02, 57), LIMIT, FIXED, SIMPLE)
     assert found.verdict is Verdict.PASS
     assert found.doubts[0].startswith("Warm-up: the first 5 s after the omit")
     assert found.value_bps == pytest.approx(2.3e9 * 1.02, rel=0.002)
-    longer = replay(steady(0.8, 18) + steady(1.02, 45, seed=3), LIMIT, FIXED, SIMPLE)
+    longer = judge_series(steady(0.8, 18) + steady(1.02, 45, seed=3), LIMIT, FIXED, SIMPLE)
     assert longer.verdict is Verdict.INCONCLUSIVE
     assert longer.doubts[0].startswith("Rate step")
 
 
 def test_a_fall_is_never_taken_for_warm_up():
-    found = replay(steady(1.02, 7) + steady(0.9, 56, seed=3), LIMIT, FIXED, SIMPLE)
+    found = judge_series(steady(1.02, 7) + steady(0.9, 56, seed=3), LIMIT, FIXED, SIMPLE)
     assert found.verdict is Verdict.INCONCLUSIVE
     assert not any(doubt.startswith("Warm-up") for doubt in found.doubts)
 
@@ -268,7 +269,7 @@ def test_a_stall_is_not_cut_short_and_is_named():
 def test_outliers_are_named():
     samples = steady(1.02, sd=0.0005)
     samples[40] = Sample(1.0, 1.9e9)
-    (doubt,) = replay(samples, LIMIT, FIXED, SIMPLE).doubts
+    (doubt,) = judge_series(samples, LIMIT, FIXED, SIMPLE).doubts
     assert doubt.startswith(
         "Outlier intervals: 1 of 60 intervals are far from the others, the slowest of them with 1.9 Gbit/s"
     )
@@ -280,16 +281,16 @@ def test_outliers_are_named():
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
 def test_a_value_above_the_ceiling_is_invalid(profile):
     samples = samples_of([BOUND * 1.002] * int(profile.longest_s))
-    found = replay(samples, LIMIT, profile, SIMPLE, bound_bps=BOUND)
+    found = judge_series(samples, LIMIT, profile, SIMPLE, bound_bps=BOUND)
     assert found.verdict is Verdict.INVALID
     assert "above 2.354 Gbit/s, the most that physics allows" in found.reason
-    at_it = replay(samples_of([BOUND] * int(profile.longest_s)), LIMIT, profile, SIMPLE, bound_bps=BOUND)
+    at_it = judge_series(samples_of([BOUND] * int(profile.longest_s)), LIMIT, profile, SIMPLE, bound_bps=BOUND)
     assert at_it.verdict is Verdict.PASS
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
 def test_nothing_received_is_invalid(profile):
-    found = replay(samples_of([0.0] * int(profile.longest_s)), LIMIT, profile, SIMPLE)
+    found = judge_series(samples_of([0.0] * int(profile.longest_s)), LIMIT, profile, SIMPLE)
     assert found.verdict is Verdict.INVALID
     assert "Nothing was received" in found.reason
 
@@ -306,7 +307,7 @@ def test_what_looks_like_binary_units_is_doubted(ratio, unit):
 
 def test_the_guard_band_is_the_uncertainty():
     samples = samples_of(ar1(random.Random(4), 63, 0.3, 0.02, 2.3e9 * 1.004))
-    whole = replay(samples, LIMIT, FIXED, SIMPLE)
+    whole = judge_series(samples, LIMIT, FIXED, SIMPLE)
     value, expanded = whole.value_bps, whole.uncertainty.expanded_bps
     for share, role, verdict in (
         (0.9, "vendor", Verdict.INCONCLUSIVE),
@@ -317,7 +318,7 @@ def test_the_guard_band_is_the_uncertainty():
         (-1.1, "buyer", Verdict.FAIL),
     ):
         limit = ResolvedLimit("throughput", value - share * expanded, None, "limit")
-        found = replay(samples, limit, FIXED, get_rule("guarded", role))
+        found = judge_series(samples, limit, FIXED, get_rule("guarded", role))
         assert found.verdict is verdict, (share, role)
         if verdict is Verdict.INCONCLUSIVE:
             assert f"(rule guarded, {role})" in found.reason
@@ -326,8 +327,8 @@ def test_the_guard_band_is_the_uncertainty():
 def test_a_declared_spread_between_runs_widens_the_guard_band():
     samples = steady(1.01, sd=0.001)
     rule = get_rule("guarded", "vendor")
-    assert replay(samples, LIMIT, SCREENING, rule).verdict is Verdict.PASS
-    found = replay(samples, LIMIT, SCREENING, rule, declared_between=0.0087)
+    assert judge_series(samples, LIMIT, SCREENING, rule).verdict is Verdict.PASS
+    found = judge_series(samples, LIMIT, SCREENING, rule, declared_between=0.0087)
     assert found.verdict is Verdict.INCONCLUSIVE
     assert found.seconds_used == 63, "more of the same run does not cure it, but nobody could know before"
 
@@ -345,17 +346,17 @@ def test_a_declared_spread_between_runs_widens_the_guard_band():
     ],
 )
 def test_each_profile_asks_for_its_length(name, count, verdict):
-    found = replay(samples_of([2.353e9] * count), LIMIT, get_profile(name), SIMPLE)
+    found = judge_series(samples_of([2.353e9] * count), LIMIT, get_profile(name), SIMPLE)
     assert found.verdict is verdict
     if verdict is Verdict.INCONCLUSIVE:
         assert "too short" in found.reason
 
 
 def test_one_run_of_a_type_test_says_so():
-    alone = replay(steady(), LIMIT, get_profile("type-test"), SIMPLE)
+    alone = judge_series(steady(), LIMIT, get_profile("type-test"), SIMPLE)
     assert any(doubt.startswith("One run: profile type-test asks for 5") for doubt in alone.doubts)
     assert alone.uncertainty.between_bps is None
-    known = replay(steady(), LIMIT, get_profile("type-test"), SIMPLE, declared_between=0.001)
+    known = judge_series(steady(), LIMIT, get_profile("type-test"), SIMPLE, declared_between=0.001)
     assert known.doubts == ()
     assert known.uncertainty.between_bps == pytest.approx(0.001 * known.value_bps)
 
@@ -367,8 +368,8 @@ def test_one_run_of_a_type_test_says_so():
 )
 def test_any_series_has_a_verdict_and_the_same_one_twice(numbers, profile, rule):
     samples = [Sample(*each) for each in numbers]
-    found = replay(samples, LIMIT, profile, rule, bound_bps=BOUND)
-    assert found == replay(list(samples), LIMIT, profile, rule, bound_bps=BOUND)
+    found = judge_series(samples, LIMIT, profile, rule, bound_bps=BOUND)
+    assert found == judge_series(list(samples), LIMIT, profile, rule, bound_bps=BOUND)
     assert found.verdict in (Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.INVALID)
     assert found.reason
     if found.verdict is Verdict.PASS:
