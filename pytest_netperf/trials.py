@@ -209,13 +209,13 @@ def _tolerance(workload: Workload, burst_bits: float, bounds: dict[str, float]) 
 
 
 def _owed_bps(link: LinkPlan, workload: Workload) -> dict[str, float]:
-    """Goodput that a simulated link owes each direction in spite of a rate fault."""
+    """Goodput that a simulated link owes each direction in spite of a rate fault; empty when nobody can say."""
     fault, speed_bps = link.link.fault, link.link.line_rate_bps
-    if fault is None or fault.rate_bps is None:
+    if fault is None or fault.only_rate_bps is None:
         return {}
     owed = {}
     for direction, way in (("forward", "a-to-b"), ("reverse", "b-to-a")):
-        rate = fault.rate_bps if fault.direction in ("both", way) else speed_bps
+        rate = fault.only_rate_bps if fault.direction in ("both", way) else speed_bps
         if rate is not None:
             owed[direction] = ceiling_bps(workload, rate, link.settings.mtu)
     return owed

@@ -7,7 +7,7 @@ module is loaded at the collection of every run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
 from pytest_netperf.quantities import format_speed, format_value
@@ -86,6 +86,11 @@ class Fault:
     def scheduled(self) -> bool:
         """Whether it comes and goes with each measurement, instead of with the link."""
         return self.after_s is not None or self.for_s is not None
+
+    @property
+    def only_rate_bps(self) -> float | None:
+        """The rate, when nothing else is wrong and it is always there: then it says what the link still delivers."""
+        return self.rate_bps if replace(self, rate_bps=None, direction="both") == Fault() else None
 
     @property
     def label(self) -> str:

@@ -174,6 +174,13 @@ def test_the_label_of_a_fault_says_all_of_it(fault, label):
     assert fault.label == label
 
 
+def test_what_a_link_still_delivers_is_known_of_a_rate_alone():
+    assert Fault(rate_bps=1e9, direction="a-to-b").only_rate_bps == 1e9
+    assert Fault(rate_bps=1e9, after_s=1.0).only_rate_bps is None
+    assert Fault(rate_bps=1e9, loss_ratio=0.01).only_rate_bps is None
+    assert Fault(loss_ratio=0.01).only_rate_bps is None
+
+
 def test_what_a_program_must_hold_up_needs_a_speed():
     found = only_mistake(link("shaped = false", 'fault = { reorder = "1 %" }'))
     assert "fault.reorder: needs a link with a speed" in found
