@@ -359,6 +359,7 @@ def _crashed(planned: Planned) -> Row:
         quantity=planned.quantity,
         unit=planned.unit,
         limit=planned.limit,
+        statistic=planned.statistic,
         verdict=Verdict.CRASHED,
         reason="the process that ran this test died",
         next_step="Look for what killed it (out of memory, a signal, a crash in a library), and run again.",

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
-from pytest_netperf.judge.count_uncertainty import counted_uncertainty, frames_of, zero_loss_bound
+from pytest_netperf.judge.count_uncertainty import ZERO_LOSS, counted_uncertainty, frames_of, zero_loss_bound
 from pytest_netperf.judge.decision import DecisionRule
 from pytest_netperf.judge.interval_statistic import statistic_value
 from pytest_netperf.judge.judgement import Judgement, Measured, compare, judge
@@ -22,10 +22,7 @@ from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.quantities import format_value
 from pytest_netperf.record.schema import Evidence
 
-__all__ = ["ZERO_LOSS", "Assessment", "assess", "risk_of"]
-
-ZERO_LOSS: Final = "zero_loss_bound_ratio"
-"""The fact that says what a run without a loss leaves possible."""
+__all__ = ["Assessment", "assess", "risk_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,15 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["EXACT_COUNTS", "STATED", "counted_uncertainty", "frames_of", "loss_uncertainty", "zero_loss_bound"]
+__all__ = [
+    "EXACT_COUNTS",
+    "STATED",
+    "ZERO_LOSS",
+    "counted_uncertainty",
+    "frames_of",
+    "loss_uncertainty",
+    "zero_loss_bound",
+]
 
 EXACT_COUNTS: Final = {
     "retransmits": "the sender's kernel counts each segment that it sends again",
@@ -23,8 +31,10 @@ EXACT_COUNTS: Final = {
 """Counts without an uncertainty, and why. They speak of this run: another may have another number."""
 STATED: Final = "uncertainty_stated"
 """The fact in which a test's own statement of U is kept, in the unit of the value."""
+ZERO_LOSS: Final = "zero_loss_bound_ratio"
+"""The fact that says what a run without a loss leaves possible (`zero_loss_bound`)."""
 _ON_EACH_SIDE: Final = 0.025
-_ZERO_LOSS: Final = 0.05
+_UNLIKELY: Final = 0.05
 _TINY: Final = 1e-300
 _MOST_TERMS: Final = 100_000
 
@@ -117,4 +127,4 @@ def zero_loss_bound(frames: int) -> float:
 
     With a larger one, less than 5 % of such runs would show no loss.
     """
-    return -math.expm1(math.log(_ZERO_LOSS) / frames)
+    return -math.expm1(math.log(_UNLIKELY) / frames)

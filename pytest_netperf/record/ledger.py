@@ -178,7 +178,7 @@ def _attempt(row: Row) -> dict[str, Any]:
 def _never_arrived(plan: Planned, running: frozenset[str]) -> Row:
     if plan.test == LIMITS_FILE:
         verdict = Verdict.INCONCLUSIVE
-        reason = f"The limits file requires {plan.quantity}, and no test of this run measures it."
+        reason = f"The limits file requires {quantity_text(plan)}, and no test of this run measures it."
         step = "Add a test that measures it, or remove the limit for this model."
     elif not plan.selected:
         verdict = Verdict.NOT_RUN
@@ -200,6 +200,7 @@ def _never_arrived(plan: Planned, running: frozenset[str]) -> Row:
         quantity=plan.quantity,
         unit=plan.unit,
         limit=plan.limit,
+        statistic=plan.statistic,
         verdict=verdict,
         reason=reason,
         next_step=step,
@@ -247,18 +248,18 @@ def _what_happened(row: Row, rows: Sequence[Row]) -> str:
     where, value, limit = _where(row, rows), measured_text(row), row.limit or "a limit"
     if row.value is None or (row.margin is not None and row.margin >= 0):  # the test's own check failed
         return f"{where}: {row.reason.rstrip('. ')}"
-    verb = "delivered" if row.quantity == "throughput" and row.link else "was"
+    verb = "delivered" if quantity_text(row) == "throughput" and row.link else "was"
     return f"{where} {verb} {value}, required {limit}"
 
 
 def _where(row: Row, rows: Sequence[Row]) -> str:
     """The shortest name that tells the row apart: port, then its conditions, and the quantity unless throughput."""
     name = port_text(row)
-    same = [other for other in rows if (other.link, other.quantity) == (row.link, row.quantity)]
+    same = [other for other in rows if (other.link, quantity_text(other)) == (row.link, quantity_text(row))]
     if len(same) > 1 and (conditions := conditions_text(row)):
         name = f"{name} ({conditions})".strip()
-    if row.quantity != "throughput" or not name:
-        name = f"{name} {quantity_text(row.quantity)}".strip()
+    if quantity_text(row) != "throughput" or not name:
+        name = f"{name} {quantity_text(row)}".strip()
     return name
 
 

@@ -7,11 +7,13 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
+from pytest_netperf.judge.count_uncertainty import ZERO_LOSS
 from pytest_netperf.quantities import format_pair, format_speed, format_value
-from pytest_netperf.record.schema import Planned, Row
+from pytest_netperf.record.schema import Planned, Row, Sheet
 
 __all__ = [
     "conditions_text",
+    "differing_rules",
     "limit_text",
     "margin_text",
     "measured_text",
@@ -22,6 +24,7 @@ __all__ = [
     "speed_text",
     "uncertainty_text",
     "value_text",
+    "zero_loss_text",
 ]
 
 _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -88,11 +91,12 @@ def uncertainty_text(row: Row) -> str:
     Rounded up, to the decimals of the value or as many as it takes to show a digit of it; two digits where the first is
     1 or 2.
     """
-    if not row.value or row.uncertainty is None or not 0 <= row.uncertainty < math.inf:
-        return ""
+    if not row.value or row.uncertainty is None or not 0 < row.uncertainty < math.inf:
+        return ""  # a count without an uncertainty is exact
     number = measured_text(row).split(" ")[0]
-    factor = row.value / float(number)  # as good as the digits shown, which is enough for U
-    factor = 10.0 ** round(math.log10(factor)) if row.unit == "bit/s" and factor > 0 else 1.0
+    if not float(number):
+        return ""
+    factor = 10.0 ** round(math.log10(row.value / float(number)))  # 1e9 for a number in Gbit/s, 0.01 for a percentage
     decimals = len(number.partition(".")[2])
     shown = row.uncertainty / factor
     if shown > 0:
@@ -102,9 +106,24 @@ def uncertainty_text(row: Row) -> str:
     return f"\u00b1 {math.ceil(shown / step * (1 - 1e-9)) * step:.{decimals}f}"
 
 
-def quantity_text(name: str) -> str:
-    """The name of a quantity as words: frame_loss_ratio becomes "frame loss ratio"."""
-    return name.replace("_", " ")
+def zero_loss_text(row: Row) -> str:
+    """What a run without a lost frame leaves possible, as in "<= 0.003 % (95 %)"; "" for any other row."""
+    bound = row.evidence.facts.get(ZERO_LOSS)
+    return f"<= {format_value(bound, 'ratio', 2)} (95 %)" if isinstance(bound, int | float) else ""
+
+
+def differing_rules(sheet: Sheet) -> bool:
+    """Whether a row was judged by another decision rule than that of the run: each row then names its own."""
+    usual = str(sheet.conditions.get("decision_rule", "")).partition(":")[0]
+    return any(row.rule not in (None, usual) for row in sheet.rows)
+
+
+def quantity_text(row: Row | Planned) -> str:
+    """Quantity and statistic as words: "frame loss ratio", "p5 throughput", "throughput in 4 of 5 runs"."""
+    words = row.quantity.replace("_", " ")
+    if row.statistic is None:
+        return words
+    return f"{words} {row.statistic}" if row.statistic.startswith("in ") else f"{row.statistic.split(' ')[0]} {words}"
 
 
 def limit_text(row: Row | Planned) -> str:

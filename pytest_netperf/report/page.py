@@ -14,6 +14,7 @@ from pytest_netperf.quantities import format_value
 from pytest_netperf.record.schema import Row, Sheet
 from pytest_netperf.record.wording import (
     conditions_text,
+    differing_rules,
     limit_text,
     margin_text,
     measured_text,
@@ -23,6 +24,7 @@ from pytest_netperf.record.wording import (
     quantity_text,
     uncertainty_text,
     value_text,
+    zero_loss_text,
 )
 from pytest_netperf.report.legend import DEVICE_LEGEND, ROW_LEGEND, verdict_class
 from pytest_netperf.report.plots import bullet_graph, throughput_plot
@@ -54,6 +56,8 @@ def page_context(sheet: Sheet, *, json_sha256: str, journal_sha256: str | None =
         "notes": notes[:_NOTES_IN_FRONT],
         "further_notes": notes[_NOTES_IN_FRONT:],
         "rows": [_table_row(row, number_of.get(id(row))) for row in sheet.rows],
+        "rules_differ": differing_rules(sheet),
+        "rules": list(dict.fromkeys((row.rule, typeset(row.risk)) for row in sheet.rows if row.rule and row.risk)),
         "runs": list(_runs(sheet.rows)),
         "tables": [
             (title, _flat(table))
@@ -105,11 +109,12 @@ def _table_row(row: Row, note: int | None) -> dict[str, Any]:
         "port": port_text(row) or _test_name(row),
         "conditions": conditions_text(row),
         "test": _test_name(row) if row.link else "",
-        "quantity": quantity_text(row.quantity),
+        "quantity": quantity_text(row),
         "value": measured_text(row),
-        "uncertainty": uncertainty_text(row),
+        "uncertainty": uncertainty_text(row) or typeset(zero_loss_text(row)),
         "has_value": row.value is not None,
         "limit": typeset(limit_text(row)),
+        "rule": row.rule,
         "ceiling": value_text(row.ceiling, row.unit),
         "tester": tester_text(row),
         "margin": margin_text(row.margin).replace("-", "\u2212") if row.margin is not None else "-",
@@ -181,6 +186,8 @@ def _runs(rows: Iterable[Row]) -> Iterable[dict[str, Any]]:
 def _uncertainty(row: Row) -> str:
     """U, its parts and how far off the limit is in U; "" for a row that has none."""
     facts = row.evidence.facts
+    if row.uncertainty is not None and isinstance(basis := facts.get("uncertainty_from"), str):
+        return f"U {format_value(row.uncertainty, row.unit, 2)} (k = 2), {basis}"
     within, resolution = (facts.get(f"uncertainty_{part}_bps") for part in ("within", "resolution"))
     n_eff, intervals, between = facts.get("n_eff"), facts.get("intervals"), facts.get("uncertainty_between")
     if row.uncertainty is None or not all(isinstance(part, (int, float)) for part in (within, resolution, n_eff)):
@@ -207,7 +214,7 @@ def _attempt(item: dict[str, Any], unit: str) -> dict[str, Any]:
 
 
 def _name(row: Row) -> str:
-    parts = [part for part in (port_text(row), conditions_text(row), quantity_text(row.quantity)) if part]
+    parts = [part for part in (port_text(row), conditions_text(row), quantity_text(row)) if part]
     return ", ".join(parts)
 
 

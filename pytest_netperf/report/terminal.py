@@ -14,6 +14,7 @@ from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
 from pytest_netperf.record.schema import Row, Sheet
 from pytest_netperf.record.wording import (
     conditions_text,
+    differing_rules,
     limit_text,
     margin_text,
     measured_text,
@@ -21,6 +22,7 @@ from pytest_netperf.record.wording import (
     quantity_text,
     speed_text,
     value_text,
+    zero_loss_text,
 )
 
 __all__ = ["Line", "device_lines"]
@@ -58,8 +60,9 @@ def device_lines(
     lines: list[Line] = [("   ".join([*head, *([str(path)] if path else [])]), _MARKUP[sheet.verdict])]
     if sheet.verdict is not DeviceVerdict.ACCEPTED:
         lines += [(text, {}) for text in _wrapped(printable(sheet.sentence), width, "  ")]
+    rules = differing_rules(sheet)
     shown = [row for row in sheet.rows if verbosity >= -1 or row.verdict is not Verdict.PASS]
-    for row, text in zip(shown, _table([_cells(row) for row in shown], width), strict=True):
+    for row, text in zip(shown, _table([_cells(row, rules) for row in shown], width), strict=True):
         lines.append((f"  {text}", _MARKUP.get(row.verdict, {"yellow": True})))
         if row.verdict is not Verdict.PASS:
             step = f" Next: {row.next_step}" if row.next_step else ""
@@ -69,7 +72,7 @@ def device_lines(
     return lines if color else [(text, {}) for text, _ in lines]
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: Row, rules: bool) -> list[str]:
     conditions = row.conditions
     ceiling = value_text(row.ceiling, row.unit)
     cells = [
@@ -78,7 +81,7 @@ def _cells(row: Row) -> list[str]:
         speed_text(conditions.get("speed")),
         str(conditions.get("mtu", "")),
         str(conditions.get("direction", "")),
-        quantity_text(row.quantity),
+        quantity_text(row),
         measured_text(row),
         limit_text(row),
         "" if row.ceiling is None else "ceiling",
@@ -86,6 +89,8 @@ def _cells(row: Row) -> list[str]:
         "" if row.margin is None else f"margin {margin_text(row.margin):>8}",
         conditions_text(row, columns=True),
         "" if row.required else "information only",
+        zero_loss_text(row),
+        f"rule {row.rule}" if rules and row.rule else "",
     ]
     return [printable(cell) for cell in cells]
 

@@ -7,8 +7,8 @@ import math
 
 import pytest
 
-from pytest_netperf.judge.assessment import ZERO_LOSS, assess, risk_of
-from pytest_netperf.judge.count_uncertainty import STATED
+from pytest_netperf.judge.assessment import assess, risk_of
+from pytest_netperf.judge.count_uncertainty import STATED, ZERO_LOSS
 from pytest_netperf.judge.decision import get_rule
 from pytest_netperf.judge.judgement import Measured
 from pytest_netperf.judge.limit_text import parse_limit

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_netperf.errors import LimitError
+from pytest_netperf.judge.decision import get_rule
 from pytest_netperf.judge.limit_text import parse_limit
 from pytest_netperf.judge.limits import LEVEL_FILE, select_limit
 from pytest_netperf.judge.limits_file import parse_limits_file
@@ -156,3 +157,96 @@ def test_any_text_is_read_or_refused(text):
 @pytest.mark.parametrize("text", ["a = " + "[" * 5000, "a = " + "1" * 5000, "a = \x00", "\ud800"])
 def test_hostile_text_is_refused_too(text):
     assert refusals(text)[0].startswith("limits.toml: this is not TOML")
+
+
+# ---- statistics ------------------------------------------------------------------------------------------------------
+
+
+def test_a_list_limits_several_statistics_of_one_quantity():
+    texts = [">= 2.3 Gbps", "p5 of intervals >= 2.2 Gbps", ">= 2 Gbps in 4 of 5 runs"]
+    found = parse_limits_file(f"[[limit]]\nsource = 's'\nthroughput = {texts}\n", "limits.toml")
+    assert [limit.key for limit in found] == ["throughput", "throughput.p5", "throughput.4-of-5-runs"]
+
+
+def test_statistics_contradict_only_themselves():
+    mean = "[[limit]]\nsource = 's'\nthroughput = '>= 2.3 Gbps'\n"
+    slow = "[[limit]]\nsource = 's'\nthroughput = '{} of intervals >= {} Gbps'\n"
+    assert len(parse_limits_file(mean + slow.format("p5", 2) + slow.format("p50", 2.3), "limits.toml")) == 3
+    (only,) = refusals(mean + slow.format("p5", 2) + slow.format("p5", 2.1))
+    assert "'p5 of intervals >= 2.1 Gbit/s' contradicts 'p5 of intervals >= 2 Gbit/s' of limit 2" in only
+    (only,) = refusals("[[limit]]\nsource = 's'\nthroughput = ['>= 1 Gbps', '>= 2 Gbps']\n")
+    assert "limit 1: throughput is limited twice here" in only
+    (only,) = refusals("[[limit]]\nsource = 's'\nthroughput = []\n")
+    assert "limit 1: throughput limit []: a limit is text, not list" in only
+
+
+# ---- decision rules --------------------------------------------------------------------------------------------------
+
+TABLE = "[[limit]]\nsource = 's'\nthroughput = '>= 2.3 Gbps'\n"
+VENDOR, BUYER, SIMPLE = get_rule("guarded", "vendor"), get_rule("guarded", "buyer"), get_rule()
+
+
+@pytest.mark.parametrize(
+    ("top", "inside", "rule"),
+    [
+        ("", "", None),
+        ("", "rule = 'guarded'\nrole = 'vendor'\n", VENDOR),
+        ("", "rule = 'simple'\n", SIMPLE),
+        ("rule = 'guarded'\nrole = 'buyer'\n", "", BUYER),
+        ("rule = 'guarded'\nrole = 'buyer'\n", "rule = 'simple'\n", SIMPLE),
+        ("rule = 'guarded'\nrole = 'buyer'\n", "role = 'vendor'\n", VENDOR),
+        ("rule = 'guarded'\nrole = 'buyer'\n", "rule = 'guarded'\n", BUYER),
+        ("rule = 'guarded'\nrole = 'buyer'\n", "rule = 'guarded'\nrole = 'vendor'\n", VENDOR),
+        ("rule = 'simple'\n", "rule = 'guarded'\nrole = 'vendor'\n", VENDOR),
+        ("rule = 'simple'\n", "", SIMPLE),
+    ],
+)
+def test_the_rule_of_a_table_is_its_own_or_that_of_the_file(top, inside, rule):
+    (only,) = parse_limits_file(f"{top}{TABLE}{inside}", "limits.toml")
+    assert only.rule == rule
+    assert only.conditions == ()
+
+
+def test_each_limit_of_a_table_has_its_rule_and_other_tables_have_not():
+    text = (
+        f"{TABLE}retransmits = '<= 5'\nrule = 'guarded'\nrole = 'vendor'\n[[limit]]\nsource = 's'\npower = '<= 9 W'\n"
+    )
+    assert [limit.rule for limit in parse_limits_file(text, "limits.toml")] == [VENDOR, VENDOR, None]
+
+
+@pytest.mark.parametrize(
+    ("top", "inside", "says"),
+    [
+        ("", "rule = 'guarded'\n", "limits.toml: limit 1: the guarded rule needs a role: vendor"),
+        ("", "rule = 'strict'\n", "limit 1: unknown decision rule 'strict'"),
+        ("", "rule = 'gaurded'\nrole = 'vendor'\n", "(did you mean 'guarded'?)"),
+        ("", "rule = 'guarded'\nrole = 'seller'\n", "limit 1: unknown role 'seller'"),
+        ("", "rule = 'simple'\nrole = 'vendor'\n", "role 'vendor' has no meaning under the simple rule"),
+        ("", "role = 'vendor'\n", "role 'vendor' alone names no rule; write rule = 'guarded' beside it"),
+        ("", "rule = 5\n", "limit 1: rule must be text, one of 'simple', 'guarded'; found 5"),
+        ("", "rule = 'guarded'\nrole = ['vendor']\n", "role must be text, one of 'vendor', 'buyer'; found ['vendor']"),
+        ("rule = 'guarded'\n", "", "limits.toml: the guarded rule needs a role"),
+        ("role = 'vendor'\n", "", "limits.toml: role 'vendor' alone names no rule"),
+        ("rule = 'strict'\n", "", "limits.toml: unknown decision rule 'strict'"),
+        ("rule = 'simple'\n", "role = 'vendor'\n", "limit 1: role 'vendor' has no meaning under the simple rule"),
+        ("roll = 'vendor'\n", "", "'roll' is not known here (did you mean 'role'?)"),
+    ],
+)
+def test_a_wrong_rule_is_refused_with_its_place(top, inside, says):
+    found = refusals(f"{top}{TABLE}{inside}")
+    assert len(found) == 1, found
+    assert says in found[0]
+
+
+def test_the_same_limit_by_two_rules_contradicts_itself():
+    (only,) = refusals(f"{TABLE}rule = 'simple'\n{TABLE}rule = 'guarded'\nrole = 'vendor'\n")
+    assert "contradicts '>= 2.3 Gbit/s' by another rule of limit 1" in only
+    assert len(parse_limits_file(f"{TABLE}rule = 'simple'\n{TABLE}rule = 'simple'\n", "limits.toml")) == 2
+
+
+def test_two_rules_that_meet_only_in_a_measurement_are_refused_there():
+    one, other = parse_limits_file(
+        f"{TABLE}speed = '1G'\nrule = 'simple'\n{TABLE}mtu = 1500\nrule = 'guarded'\nrole = 'vendor'\n", "limits.toml"
+    )
+    with pytest.raises(LimitError, match=r"'>= 2.3 Gbit/s' by rule guarded \(vendor\) for mtu 1500"):
+        select_limit([one, other], {"speed": 1e9, "mtu": 1500})

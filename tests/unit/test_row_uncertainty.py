@@ -22,7 +22,7 @@ from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.record.journal import Journal, read_journal
 from pytest_netperf.record.ledger import build_sheets
 from pytest_netperf.record.schema import Evidence, Row, SeriesPoint
-from pytest_netperf.record.wording import uncertainty_text
+from pytest_netperf.record.wording import measured_text, uncertainty_text
 from pytest_netperf.report.plots import bullet_graph
 from pytest_netperf.report.schema import sheet_schema
 from pytest_netperf.report.sheet import sheet_html, sheet_json
@@ -221,7 +221,7 @@ def test_a_guarded_rule_only_ever_takes_a_verdict_away(value, low, rates):
         (94.14e6, 2.6e4, "± 0.026"),
         (94.14e6, 5e6, "± 5.00"),
         (100.0, 2.0, "± 2.0"),
-        (1.897e9, 0.0, "± 0.000"),
+        (1.897e9, 0.0, ""),
         (1.897e9, None, ""),
         (1.897e9, math.nan, ""),
         (1.897e9, math.inf, ""),
@@ -231,6 +231,22 @@ def test_a_guarded_rule_only_ever_takes_a_verdict_away(value, low, rates):
 )
 def test_u_in_the_unit_of_the_value_rounded_up(value, uncertainty, text):
     assert uncertainty_text(make_row(value=value, limit_low=None, uncertainty=uncertainty)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "uncertainty", "text"),
+    [
+        (0.0005, "ratio", 0.00002, "\u00b1 0.0020"),
+        (0.2, "W", 0.01, "\u00b1 10"),
+        (13.2, "W", 0.2, "\u00b1 0.20"),
+        (0.0012, "s", 0.0001, "\u00b1 0.10"),
+        (-5.0, "degC", 0.5, "\u00b1 0.5"),
+        (12.0, "1", 0.0, ""),  # exact
+    ],
+)
+def test_u_is_shown_in_the_unit_of_other_quantities_too(value, unit, uncertainty, text):
+    row = make_row(value=value, unit=unit, limit_low=None, uncertainty=uncertainty)
+    assert uncertainty_text(row) == text, measured_text(row)
 
 
 @given(value=st.floats(1.0, 1e13), share=st.floats(1e-9, 2.0))
