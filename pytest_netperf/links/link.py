@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import selectors
+import select
 import shutil
 import signal
 import socket
@@ -37,10 +37,9 @@ class Process:
         self._status = status
         self._open = {stdout: bytearray(), stderr: bytearray()}
         self._stdout, self._stderr = self._open.values()
-        self._selector = selectors.DefaultSelector()
-        for fd in (stdout, stderr, status):
+        self._watched = {stdout, stderr, status}
+        for fd in self._watched:
             os.set_blocking(fd, False)
-            self._selector.register(fd, selectors.EVENT_READ)
         self.returncode: int | None = None
         self._ended = math.inf
         self._lost = False
@@ -52,16 +51,16 @@ class Process:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self, timeout: float | None = None, *, reading: Process | None = None) -> bool:
         """Read output until the process ends and its pipes close. Returns whether it ended within ``timeout`` seconds.
 
-        Raises KeeperError when the keeper, and the process with it, is gone.
+        The output of the process ``reading`` is read meanwhile too: a process stands still when its pipe is full, and
+        whoever waits for it stands still with it. Raises KeeperError when the keeper, and the process with it, is gone.
         """
         deadline = math.inf if timeout is None else time.monotonic() + timeout
-        while self._selector.get_map():
+        while self._watched:
             left = deadline - time.monotonic()
-            for key, _ in self._selector.select(None if left == math.inf else max(0.0, left)):
-                self._take(key.fd)
+            self._read(None if left == math.inf else max(0.0, left), reading)
             if self.returncode is not None:  # a daemon it left behind may hold the pipes open, and write to them
                 deadline = min(deadline, self._ended + _LAST_WORDS_SECONDS)
             if time.monotonic() >= deadline:
@@ -69,6 +68,15 @@ class Process:
         if self._lost:
             raise self._owner.gone(self.argv[0])
         return self.returncode is not None
+
+    def _read(self, timeout: float | None, beside: Process | None) -> None:
+        """Take what is there, of this process and the one beside it, or what comes first."""
+        owners = {fd: process for process in (self, beside) if process is not None for fd in process._watched}
+        poll = select.poll()
+        for fd in owners:
+            poll.register(fd, select.POLLIN)
+        for fd, _ in poll.poll(None if timeout is None else math.ceil(timeout * 1000)):
+            owners[fd]._take(fd)
 
     def _take(self, fd: int) -> None:
         chunk = os.read(fd, 1 << 16)
@@ -80,7 +88,7 @@ class Process:
         elif chunk:
             self._open[fd] += chunk
         if not chunk:
-            self._selector.unregister(fd)
+            self._watched.discard(fd)
             os.close(fd)
 
     @property
@@ -117,10 +125,8 @@ class Process:
     def release(self) -> None:
         """Close the pipes; what it left running goes on until this process ends."""
         self._over = True
-        for key in list(self._selector.get_map().values()):
-            self._selector.unregister(key.fd)
-            os.close(key.fd)
-        self._selector.close()
+        while self._watched:
+            os.close(self._watched.pop())
 
 
 class Endpoint:

@@ -176,7 +176,7 @@ def _flow(end: dict[str, Any], direction: Way, suffix: str, frame_bytes: int | N
 
 
 def _without_seconds(flow: Flow) -> Flow:
-    """The sums of an end that the other one left: they hold the bytes up to then, but the seconds of whole intervals."""
+    """The sums of an end that the other one left: their bytes reach up to then, their seconds to the last interval."""
     return msgspec.structs.replace(flow, received_seconds=None, received_bps=None, sent_seconds=None, sent_bps=None)
 
 
