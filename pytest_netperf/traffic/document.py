@@ -11,7 +11,7 @@ What the keys mean, and which side of a document knows them:
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -32,7 +32,7 @@ from pytest_netperf.traffic.draft import (
 from pytest_netperf.traffic.result import Flow
 from pytest_netperf.traffic.series import read_series, read_tcp_state
 
-__all__ = ["directions", "read_document", "read_fragment", "writer_side"]
+__all__ = ["directions", "read_document", "read_fragment", "role_of", "writer_side"]
 
 _BAD_NUMBER = (
     "The document's received bytes, seconds or rate are not valid numbers: do not edit iperf3's output, repeat the run."
@@ -79,10 +79,7 @@ def _read_start(document: dict[str, Any], draft: Draft) -> None:
     start = as_dict(document.get("start"))
     asked = as_dict(start.get("test_start"))
     draft.version = version_of(start.get("version"))
-    if "connecting_to" in start and "accepted_connection" not in start:
-        draft.role = "client"
-    elif "accepted_connection" in start and "connecting_to" not in start:
-        draft.role = "server"
+    draft.role = role_of(start)
     protocol = asked.get("protocol")
     lowered = protocol.lower() if isinstance(protocol, str) else None
     draft.protocol = lowered if lowered in ("tcp", "udp", "sctp") else None  # type: ignore[assignment]
@@ -97,6 +94,14 @@ def _read_start(document: dict[str, Any], draft: Draft) -> None:
             "The document does not say how many seconds were asked for (0 is endless): "
             "run iperf3 with -t SECONDS and let it end by itself."
         )
+
+
+def role_of(start: dict[str, Any]) -> Literal["client", "server"] | None:
+    """Which end wrote this ``start``."""
+    connecting, accepted = "connecting_to" in start, "accepted_connection" in start
+    if connecting == accepted:
+        return None
+    return "client" if connecting else "server"
 
 
 def _read_end(document: dict[str, Any], end: dict[str, Any], draft: Draft) -> None:

@@ -57,6 +57,8 @@ EXPECTED: dict[str, tuple[bool, list[float | None] | None, object, object, str |
     "i15_exponent_without_plus.json": (False, None, None, None, None),
     "i16_sender_false_zero_cwnd_fragment.json": (False, None, None, None, None),
     "i18_error_results_json_tail.txt": (False, None, None, None, None),
+    "l01_322_stream_bidir_omit_stopped_client.jsonl": (False, [None, 50212708], [0, None], [None, None], "3.22"),
+    "l02_322_stream_bidir_omit_stopped_server.jsonl": (False, None, [None, 0], [None, None], "3.22"),
     "m01_darwin_tcp_317.json": (True, [5925819], None, None, "3.17.1"),
     "m03_darwin_error_closed_317.json": (False, None, None, None, "3.17.1"),
     "o01_37_bidir_duplicate_keys.json": (True, [12664973214, 3850378017], [27, 14], [None, None], "3.7"),
@@ -198,6 +200,17 @@ def test_the_last_interval_of_an_end_whose_peer_went_away_is_there_once():
     (flow,) = reading.flows
     assert [round(i.start_s) for i in flow.intervals] == [0, 1]
     assert any("stood there twice" in note for note in reading.notes)
+
+
+def test_the_sums_of_an_end_whose_peer_went_away_have_bytes_but_no_rate():
+    # Its seconds end with the last whole interval, its bytes do not: 57.66 Mbit/s of the 50 that were offered.
+    forward, reverse = read_output((SAMPLES / "l02_322_stream_bidir_omit_stopped_server.jsonl").read_bytes()).flows
+    assert (forward.received_bytes, forward.received_seconds, forward.received_bps) == (14417920, None, None)
+    assert (reverse.sent_bytes, reverse.sent_seconds, reverse.sent_bps) == (14417920, None, None)
+    for flow in (forward, reverse):
+        counted = [i for i in flow.intervals if not i.omitted]
+        assert len(counted) == 4
+        assert sum(i.bytes for i in counted) * 8 / sum(i.seconds for i in counted) == pytest.approx(50.3e6, rel=1e-3)
 
 
 def test_an_edge_that_fits_the_interval_counts():
