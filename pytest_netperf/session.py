@@ -36,6 +36,8 @@ class Recorded:
     unit: str
     required: bool
     note: str | None = None
+    uncertainty: float | None = None
+    """Expanded uncertainty (k = 2) in ``unit``, as the test states it."""
 
 
 @dataclass(kw_only=True)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_netperf.judge.doubt_runs import compare
 from pytest_netperf.judge.doubts import Findings, examine
 from pytest_netperf.judge.throughput import profile_facts
 from pytest_netperf.judge.values import traffic_values
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
     from pytest_netperf.collection import ItemPlan
     from pytest_netperf.observe.measure import Measurement
     from pytest_netperf.session import TrafficCall
-    from pytest_netperf.traffic.result import Flow, Result, Workload
+    from pytest_netperf.traffic.result import Flow, Workload
 
-__all__ = ["Trial", "ceilings_of", "compared", "conditions_of", "trials_of"]
+__all__ = ["Trial", "ceilings_of", "conditions_of", "trials_of"]
 
 _CLOCK_START_SECONDS = 0.002  # seen: 0.3 ms on a busy machine
 
@@ -58,7 +57,6 @@ def trials_of(
         for call in made
         for measurement in call.runs
     ]
-    runs = compared(runs, [measurement.result for call in made for measurement in call.runs])
     trials = []
     for call in made:
         own, runs = runs[: len(call.runs)], runs[len(call.runs) :]
@@ -187,17 +185,6 @@ def ceilings_of(plan: ItemPlan, workload: Workload) -> dict[str, float]:
     return {} if speed_bps is None else rates_of(ceiling_bps(workload, speed_bps, mtu), workload, mtu)
 
 
-def compared(trials: list[Trial], results: list[Result]) -> list[Trial]:
-    """The trials of one test, which share link and settings, with what they say of one another on each of them."""
-    more = tuple(doubt.text for doubt in compare(results))
-    if not more:
-        return trials
-    return [
-        replace(trial, evidence=msgspec.structs.replace(trial.evidence, doubts=(*trial.evidence.doubts, *more)))
-        for trial in trials
-    ]
-
-
 def _tolerance(workload: Workload, burst_bits: float, bounds: dict[str, float]) -> float:
     """How far a true value can lie above its bound, as a fraction.
 
@@ -280,6 +267,10 @@ def _facts(measurement: Measurement) -> dict[str, Any]:
         "stopped_after_s": result.workload.duration_s if result.planned_duration_s is not None else None,
         "asked_omit_s": result.workload.omit_s,
         "offered_bps": result.workload.bitrate_bps,
+        "asked_window_bytes": result.workload.window_bytes,
+        "asked_length_bytes": result.workload.length_bytes,
+        "asked_zerocopy": result.workload.zerocopy or None,
+        "asked_dscp": result.workload.dscp,
         "waited_for_slot_s": round(measurement.waited_s, 3),
         "trust": result.reason,
         "notes": list(result.notes),

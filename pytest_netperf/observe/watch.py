@@ -1,11 +1,12 @@
 """A look at a run every second while its traffic flows: what arrived since, and what TCP says of itself.
 
-What arrived comes from the counters of the receiving port, which every version of iperf3 leaves us:
+From iperf3 3.17 on, what arrived is what the receiving end prints of each interval (``--json-stream``). Older versions
+print nothing before their end; then it comes from the counters of the receiving port:
 
     payload = bytes - packets x headers
 
 holds for frames and for the super-frames of segmentation offload alike, whose headers are counted once. It is an
-estimate (a retransmission counts twice, pure acknowledgements count nothing) and decides only when to stop; the value
+estimate (a retransmission counts twice, pure acknowledgements count nothing). Both decide only when to stop; the value
 of a run is what the receiver's document says.
 """
 
@@ -21,6 +22,8 @@ from pytest_netperf.links.link import Link
 from pytest_netperf.observe.host import hottest_c
 from pytest_netperf.observe.observation import PortCounters, TcpTimes
 from pytest_netperf.observe.tcp_times import tcp_times
+from pytest_netperf.traffic.engine import Look
+from pytest_netperf.traffic.live import StreamMeter
 from pytest_netperf.traffic.result import Workload
 
 __all__ = ["Arrived", "Enough", "RunWatch", "payload_between"]
@@ -50,25 +53,45 @@ class RunWatch:
             ("forward", "reverse") if workload.direction == "bidirectional" else (workload.direction,)
         )
         self._seen_s = time.monotonic()
-        self._seen = link.counters() if enough is not None else None
+        self._seen = link.counters()
         self._heat_due_s = self._seen_s
+        self._meters = (StreamMeter(), StreamMeter())
+        self._streams = False
         self.tcp: tuple[TcpTimes, ...] = ()
         """At the last look at which the connections were open."""
         self.temperatures_c: list[float] = []
         """The hottest sensor of this machine, every 10 s; empty where there is none."""
 
-    def __call__(self, port: int, printed: str) -> bool:  # noqa: ARG002 - what the client printed is for other watches
+    def __call__(self, look: Look) -> bool:
         """One look; True when enough is known."""
         with contextlib.suppress(LinkError):
-            self.tcp = tcp_times(self._link, self._workload, port) or self.tcp
+            self.tcp = tcp_times(self._link, self._workload, look.port) or self.tcp
         now_s = time.monotonic()
         if now_s >= self._heat_due_s:
             self._heat_due_s = now_s + _TEMPERATURE_EVERY_S
             heat_c = hottest_c()
             if heat_c is not None:
                 self.temperatures_c.append(heat_c)
-        if self._enough is None or self._seen is None:
+        if self._enough is None:
             return False
+        self._streams = self._streams or bool(look.client or look.server)
+        return self._enough(self._printed(look) if self._streams else self._counted())
+
+    def _printed(self, look: Look) -> dict[Way, Arrived]:
+        """What the receiving ends printed since the last look; nothing for an interval that is not over."""
+        arrived: dict[Way, Arrived] = {}
+        for meter, text in zip(self._meters, (look.client, look.server), strict=True):
+            meter.feed(text)
+            for interval in meter.take():
+                if interval.counted_by == "receiver":
+                    before = arrived.get(interval.direction, Arrived(0.0, 0.0))
+                    arrived[interval.direction] = Arrived(
+                        before.seconds + interval.seconds, before.bits + interval.bytes * 8
+                    )
+        return arrived
+
+    def _counted(self) -> dict[Way, Arrived]:
+        """What the receiving ports counted since the last look."""
         counters = self._link.counters()
         now_s = time.monotonic()
         arrived: dict[Way, Arrived] = {}
@@ -77,7 +100,7 @@ class RunWatch:
             payload = payload_between(self._seen[end], counters[end], self._workload)
             arrived[way] = Arrived(now_s - self._seen_s, payload * 8)
         self._seen, self._seen_s = counters, now_s
-        return self._enough(arrived)
+        return arrived
 
 
 def payload_between(earlier: PortCounters, later: PortCounters, workload: Workload) -> int:

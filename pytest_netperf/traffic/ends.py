@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pytest_netperf.traffic.both_ends import combine, combine_stopped
-from pytest_netperf.traffic.engine import EngineFailure, Watch
+from pytest_netperf.traffic.both_ends import Readings, combine, combine_stopped
+from pytest_netperf.traffic.engine import EngineFailure, Look, Watch
 from pytest_netperf.traffic.result import Result, Workload
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def run_between(
         if not problem:
             client = link.a.popen(client_command, env=environment)
             traffic_s = workload.duration_s + workload.omit_s
-            ended, stopped = _wait(client, traffic_s + _PATIENCE_SECONDS, port, watch)
+            ended, stopped = _wait(client, server, traffic_s + _PATIENCE_SECONDS, port, watch)
             if ended:
                 lingering = not server.wait(_SERVER_LAST_WORDS_SECONDS)
             elif stopped:
@@ -117,29 +117,42 @@ def run_between(
         client_cpu=_fraction(readings.client.host_cpu_percent),
         server_cpu=_fraction(readings.server.host_cpu_percent),
         elapsed_s=time.monotonic() - started,
-        notes=tuple(dict.fromkeys((*readings.client.notes, *(f"server: {note}" for note in readings.server.notes)))),
+        notes=tuple(dict.fromkeys((*readings.client.notes, *_notes_of_server(readings, stopped=stopped)))),
     )
 
 
-def _wait(client: Process, limit_s: float, port: int, watch: Watch | None) -> tuple[bool, bool]:
-    """Whether the client ended in time, and whether it was told to stop because ``watch`` had seen enough."""
+def _notes_of_server(readings: Readings, *, stopped: bool) -> list[str]:
+    """Not of one that was stopped: all it has to say is that the other end went away."""
+    return [] if stopped else [f"server: {note}" for note in readings.server.notes]
+
+
+def _wait(client: Process, server: Process, limit_s: float, port: int, watch: Watch | None) -> tuple[bool, bool]:
+    """Whether the client ended in time, and whether it was told to stop because ``watch`` had seen enough.
+
+    A server of 3.22 writes its whole document before it lets the client go, so that it must be read meanwhile.
+    """
     if watch is None:
-        return client.wait(limit_s), False
+        return client.wait(limit_s, reading=server), False
     begun = time.monotonic()
     looks = 0
-    said = 0
+    printed = {client: 0, server: 0}
+
+    def news(process: Process) -> str:
+        text = process.stdout_since(printed[process])
+        printed[process] += len(text)
+        return text.decode("utf-8", "replace")
+
     while True:
         looks += 1
         due_s = min(looks * _LOOK_SECONDS + _LOOK_LATE_SECONDS, limit_s)
-        if client.wait(max(0.0, begun + due_s - time.monotonic())):
+        if client.wait(max(0.0, begun + due_s - time.monotonic()), reading=server):
             return True, False
         if due_s >= limit_s:
             return False, False
-        news = client.stdout_since(said)
-        said += len(news)
-        if watch(port, news.decode("utf-8", "replace")):
+        server.wait(0.0)
+        if watch(Look(port, news(client), news(server))):
             client.send_signal(signal.SIGINT)
-            return client.wait(_STOP_SECONDS), True
+            return client.wait(_STOP_SECONDS, reading=server), True
 
 
 def _fraction(percent: float | None) -> float | None:

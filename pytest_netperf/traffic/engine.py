@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pytest_netperf.errors import ConfigError, TrafficError
 
@@ -11,10 +11,21 @@ if TYPE_CHECKING:
     from pytest_netperf.links.link import Link
     from pytest_netperf.traffic.result import Result, Workload
 
-__all__ = ["Engine", "EngineFailure", "Watch", "make_engine"]
+__all__ = ["Engine", "EngineFailure", "Look", "Watch", "make_engine"]
 
-Watch = Callable[[int, str], bool]
-"""Called once a second while traffic runs, with the server's port and what the client printed since; True stops it."""
+
+class Look(NamedTuple):
+    """What there is to see of a run while its traffic flows."""
+
+    port: int
+    """The one that the server listens on."""
+    client: str
+    """What the client printed since the look before."""
+    server: str
+
+
+Watch = Callable[[Look], bool]
+"""Called once a second while traffic runs; True stops it."""
 
 
 class EngineFailure(TrafficError):

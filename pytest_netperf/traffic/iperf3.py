@@ -91,14 +91,16 @@ class Iperf3Engine:
         port = link.next_port()
         address = target_address(link, workload)
         client = [self._path, *client_arguments(workload, address, port, affinity=affinity_for(link))]
-        if self._version >= _JSON_STREAM:
-            client[client.index("-J")] = "--json-stream"
+        server = [self._path, *server_arguments(workload, address, port)]
+        if self._version >= _JSON_STREAM:  # each end prints what it receives, as soon as an interval is over
+            for command in (client, server):
+                command[command.index("-J")] = "--json-stream"
         return run_between(
             link,
             workload,
             engine=self.name,
             port=port,
-            server_command=[self._path, *server_arguments(workload, address, port)],
+            server_command=server,
             client_command=client,
             client_version=self.version.removeprefix("iperf "),
             server_version=self.version.removeprefix("iperf "),

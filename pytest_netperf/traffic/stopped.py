@@ -7,8 +7,7 @@ server, and both write their documents at once; then each end knows what it rece
     forward     the server's document
     reverse     the client's document
 
-Sums are of no use there: the server's has the bytes up to the stop over the seconds up to its last whole interval. It
-also writes that interval twice.
+Sums are of no use there: the server's has the bytes up to the stop over the seconds up to its last whole interval.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import msgspec
 
 from pytest_netperf.traffic.result import Flow, Interval, Reading, Workload
 
-__all__ = ["flow_of_stopped", "read_whole_intervals"]
+__all__ = ["flow_of_stopped"]
 
 _WHOLE = 0.95
 
@@ -31,7 +30,7 @@ def flow_of_stopped(direction: str, workload: Workload, receiver: Reading, sende
     got = _of_direction(receiver, direction)
     if got is None or got.intervals_from != "receiver":
         return f"the end that received the {direction} data wrote no intervals before it was stopped"
-    head, whole, rest = read_whole_intervals(got.intervals, workload.interval_s)
+    head, whole, rest = _whole_intervals(got.intervals, workload.interval_s)
     if not whole:
         return f"the {direction} direction was stopped before its first interval was over"
     received_bytes = sum(interval.bytes for interval in whole)
@@ -57,18 +56,14 @@ def flow_of_stopped(direction: str, workload: Workload, receiver: Reading, sende
     )
 
 
-def read_whole_intervals(
+def _whole_intervals(
     intervals: tuple[Interval, ...], usual_s: float
 ) -> tuple[list[Interval], list[Interval], list[Interval]]:
-    """The omitted intervals, the whole ones that count, and what is left at the end; each of them once."""
+    """The omitted intervals, the whole ones that count, and what is left at the end."""
     head: list[Interval] = []
     whole: list[Interval] = []
     rest: list[Interval] = []
-    last_start_s = float("-inf")
     for interval in intervals:
-        if interval.start_s < last_start_s + interval.seconds / 2:
-            continue  # the last one, written twice
-        last_start_s = interval.start_s
         if interval.omitted:
             head.append(interval)
         elif interval.seconds >= _WHOLE * usual_s and not rest:

@@ -15,9 +15,8 @@ ROOMS = ("bench", "links", "traffic", "observe", "judge", "record", "report")
 """In the order in which data flows; a module imports from its own room and from earlier ones."""
 FOR_ALL = {"errors", "quantities", "units", "physics"}
 JOINTS = {
-    "attempts", "cli", "collection", "fixtures", "hookspecs", "marks", "options", "plugin", "recorder",
-    "reference", "rows", "run_info", "series_cli", "session", "tester_check",
-    "trials",
+    "attempts", "cli", "collection", "fixtures", "hookspecs", "marks", "method_mark", "options", "plugin",
+    "recorder", "reference", "rows", "run_info", "screening", "series_cli", "session", "tester_check", "trials",
 }  # fmt: skip
 VOCABULARY = {
     # Data that rooms before them speak in: no behaviour, nothing but structs and enums.
@@ -30,7 +29,17 @@ ORCHESTRATION = {
     # Where traffic and observation are put together, in this order: counters, traffic, counters.
     "observe.measure",
 }
-PURE = ("judge", "physics", "quantities", "units", "record.schema", "record.canonical", "record.ledger", "errors")
+PURE = (
+    "judge",
+    "physics",
+    "quantities",
+    "units",
+    "record.schema",
+    "record.canonical",
+    "record.ledger",
+    "record.together",
+    "errors",
+)
 IMPURE_MODULES = {
     "pytest", "_pytest", "os", "io", "subprocess", "socket", "shutil", "tempfile", "threading", "asyncio", "time",
     "datetime", "random", "secrets", "pathlib", "pyroute2", "logging", "platform", "glob", "signal", "select",
