@@ -183,9 +183,9 @@ class ItemPlan:
         return not (self.measures_traffic or self.records or self.has_own_limit)
 
     @property
-    def quantities(self) -> tuple[str, ...]:
-        """The quantities that limits name, in the order of the marks; without any, the one a test of its kind has."""
-        named = tuple(dict.fromkeys(limit.quantity for limit in self.limits if self._may_apply(limit)))
+    def keys(self) -> tuple[str, ...]:
+        """The keys (quantity and statistic) of limits, in the order of the marks; without any, the one of its kind."""
+        named = tuple(dict.fromkeys(limit.key for limit in self.limits if self._may_apply(limit)))
         return named or (("throughput",) if self.measures_traffic else (CHECK,) if self.is_check else (UNSTATED,))
 
     def _may_apply(self, limit: Limit) -> bool:
@@ -205,9 +205,9 @@ class ItemPlan:
                 return False
         return applies(limit, self.conditions, unknown_matches=True)
 
-    def row_id(self, quantity: str, number: int = 0) -> str:
+    def row_id(self, key: str, number: int = 0) -> str:
         """The id of a row: the same in the plan and when it arrives. ``number`` counts repeated measurements."""
-        return f"{self.nodeid}::{quantity}" + (f"#{number + 1}" if number else "")
+        return f"{self.nodeid}::{key}" + (f"#{number + 1}" if number else "")
 
     def device_info(self) -> DeviceInfo:
         """The device as it is written on rows."""
@@ -217,22 +217,25 @@ class ItemPlan:
 
     def planned(self, selected: bool = True) -> list[Planned]:
         """The rows that must appear on the sheet, whatever happens to the test."""
+        from pytest_netperf.judge.statistic import MEAN, quantity_of, statistic_of
         from pytest_netperf.quantities import get_quantity
         from pytest_netperf.record.schema import Planned
 
         rows: list[Planned] = []
-        for quantity in () if self.is_check else self.quantities:
-            texts = [limit.text for limit in self.limits if limit.quantity == quantity and self._may_apply(limit)]
+        for key in () if self.is_check else self.keys:
+            quantity, statistic = quantity_of(key), statistic_of(key)
+            texts = [limit.text for limit in self.limits if limit.key == key and self._may_apply(limit)]
             rows.append(
                 Planned(
-                    id=self.row_id(quantity),
+                    id=self.row_id(key),
                     test=self.nodeid,
                     device=self.device_info(),
                     link=self.link.link.name if self.link else None,
                     quantity=quantity,
+                    statistic=statistic.text if statistic != MEAN else None,
                     unit="" if quantity == UNSTATED else get_quantity(quantity).unit,
                     limit=texts[0] if len(texts) == 1 else None,
-                    limit_low=self._most_required() if quantity == "throughput" else None,
+                    limit_low=self._most_required() if key == "throughput" else None,
                     conditions=self.conditions,
                     simulated=bool(self.link and self.link.link.simulated),
                     selected=selected,
@@ -251,7 +254,7 @@ class ItemPlan:
         lows = []
         # In the order in which `select_limit` looks: what comes behind one that certainly applies never does.
         for limit in sorted(self.limits, key=lambda limit: (limit.level, -len(limit.conditions))):
-            if limit.quantity != "throughput" or not self._may_apply(limit):
+            if limit.key != "throughput" or not self._may_apply(limit):
                 continue
             with contextlib.suppress(LimitError):  # the row will say what is wrong with it
                 lows.append(resolve(limit, ceiling=ceiling, link_speed=speed_bps).low)
@@ -266,6 +269,7 @@ def never_measured(plans: Iterable[tuple[ItemPlan, bool]], limits: Iterable[Limi
     A limit whose conditions exclude the device, or every link of it, requires nothing.
     """
     from pytest_netperf.judge.limits import LEVEL_FILE, applies
+    from pytest_netperf.judge.statistic import MEAN
     from pytest_netperf.quantities import get_quantity
     from pytest_netperf.record.schema import LIMITS_FILE, Planned
 
@@ -287,23 +291,23 @@ def never_measured(plans: Iterable[tuple[ItemPlan, bool]], limits: Iterable[Limi
             {**known, "link": link.name, "speed": link.speed_bps, "topology": link.topology, "media": link.media}
             for link in links
         ]
-        measured = {quantity for test in tests if not test.is_check for quantity in test.quantities}
-        for quantity in dict.fromkeys(limit.quantity for limit in required if limit.quantity not in measured):
-            texts = [
-                limit.text
+        measured = {key for test in tests if not test.is_check for key in test.keys}
+        for key in dict.fromkeys(limit.key for limit in required if limit.key not in measured):
+            these = [
+                limit
                 for limit in required
-                if limit.quantity == quantity
-                and any(applies(limit, place, unknown_matches=True) for place in places or [known])
+                if limit.key == key and any(applies(limit, place, unknown_matches=True) for place in places or [known])
             ]
-            if texts:
+            if these:
                 rows.append(
                     Planned(
-                        id=f"{LIMITS_FILE}::{serial}::{quantity}",
+                        id=f"{LIMITS_FILE}::{serial}::{key}",
                         test=LIMITS_FILE,
                         device=tests[0].device_info(),
-                        quantity=quantity,
-                        unit=get_quantity(quantity).unit,
-                        limit=texts[0] if len(texts) == 1 else None,
+                        quantity=these[0].quantity,
+                        statistic=these[0].statistic.text if these[0].statistic != MEAN else None,
+                        unit=get_quantity(these[0].quantity).unit,
+                        limit=these[0].text if len(these) == 1 else None,
                     )
                 )
     return rows

@@ -244,27 +244,51 @@ def netperf_device(request: pytest.FixtureRequest) -> Device:
 def netperf_record(request: pytest.FixtureRequest, netperf_device: Device) -> Callable[..., None]:  # noqa: ARG001 - asked for so that the test has a device
     """Record any other measurement: ``netperf_record("power", 13.2, "W")``.
 
-    ``netperf_record(quantity, value, unit, *, required=True, note=None)``: the value is judged against every limit
-    that names the quantity; ``required=False`` makes it information that does not count. A quantity of your own is made
-    known by `pytest_netperf.quantities.register_quantity`.
+    ``netperf_record(quantity, value, unit, *, required=True, note=None, uncertainty=None)``: the value is judged
+    against every limit that names the quantity; ``required=False`` makes it information that does not count.
+    ``uncertainty`` is its expanded uncertainty (k = 2) in the same unit, for the sheet and the guarded decision rule.
+    A quantity of your own is made known by `pytest_netperf.quantities.register_quantity`.
     """
     run = request.config.stash[SESSION].run_of(request.node.nodeid)
 
-    def record(quantity: str, value: float, unit: str, *, required: bool = True, note: str | None = None) -> None:
+    def record(
+        quantity: str,
+        value: float,
+        unit: str,
+        *,
+        required: bool = True,
+        note: str | None = None,
+        uncertainty: float | None = None,
+    ) -> None:
         from pytest_netperf.quantities import convert, get_quantity
 
         known = get_quantity(quantity)
+        call = f"netperf_record({quantity!r}, {value!r}, {unit!r}"
         if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ConfigError(f"{call}): the value must be a number, not a {type(value).__name__}")
+        if uncertainty is not None and (
+            isinstance(uncertainty, bool)
+            or not isinstance(uncertainty, int | float)
+            or not 0 <= uncertainty < float("inf")
+        ):
             raise ConfigError(
-                f"netperf_record({quantity!r}, {value!r}, {unit!r}): the value must be a number, not a "
-                f"{type(value).__name__}"
+                f"{call}, uncertainty={uncertainty!r}): the uncertainty must be a finite number of at least 0 in "
+                f"{unit!r}, the expanded one (k = 2); leave it out if it is not known"
             )
         if run.over:
             raise ConfigError(
                 f"netperf_record({quantity!r}, ...) after the test was judged: record it in the test itself, not when "
                 "its fixtures are torn down"
             )
-        number = convert(float(value), unit, known)
-        run.recorded.append(Recorded(quantity=known.name, value=number, unit=known.unit, required=required, note=note))
+        run.recorded.append(
+            Recorded(
+                quantity=known.name,
+                value=convert(float(value), unit, known),
+                unit=known.unit,
+                required=required,
+                note=note,
+                uncertainty=None if uncertainty is None else convert(float(uncertainty), unit, known),
+            )
+        )
 
     return record

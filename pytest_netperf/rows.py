@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pytest_netperf.collection import CHECK, UNSTATED, ItemPlan, best_case_bps
-from pytest_netperf.errors import LimitError, NetperfError
+from pytest_netperf.errors import NetperfError
+from pytest_netperf.judge.assessment import assess_limits
 from pytest_netperf.judge.conditions import describe
+from pytest_netperf.judge.count_uncertainty import STATED
 from pytest_netperf.judge.decision import DecisionRule
-from pytest_netperf.judge.doubt_reference import doubt_limit, limited_by
-from pytest_netperf.judge.judgement import Judgement, Measured, judge
-from pytest_netperf.judge.limits import LEVEL_FILE, Limit, ResolvedLimit, applies, resolve, select_limit
-from pytest_netperf.judge.row_uncertainty import RowUncertainty, guard, uncertainty_of_series
-from pytest_netperf.judge.throughput import by_method
+from pytest_netperf.judge.judgement import Measured
+from pytest_netperf.judge.limits import LEVEL_FILE, Limit, applies
+from pytest_netperf.judge.statistic import MEAN, Statistic, quantity_of, statistic_of
 from pytest_netperf.judge.values import TRAFFIC_QUANTITIES
 from pytest_netperf.judge.verdict import Verdict, worst
 from pytest_netperf.quantities import get_quantity
 from pytest_netperf.record.schema import Evidence, Row
+from pytest_netperf.record.together import OWN_CHECK
 from pytest_netperf.session import Recorded, TestRun
 from pytest_netperf.trials import Trial, trials_of
 
@@ -65,17 +66,17 @@ def rows_of(
         return []
     trials = trials_of(plan, run.calls, link_facts, burst_bits, faulted)
     rows: list[Row] = []
-    for quantity in plan.quantities:
+    for key in plan.keys:
         numbered = 0
-        for row in _rows_of_quantity(plan, run, trials, quantity, rule):
-            rows.append(msgspec.structs.replace(row, id=plan.row_id(quantity, numbered)))
+        for row in _rows_of_key(plan, run, trials, key, rule):
+            rows.append(msgspec.structs.replace(row, id=plan.row_id(key, numbered)))
             numbered += 1
         if not numbered and ending.verdict is not Verdict.PASS:  # that is why
-            row = _empty(plan, quantity, ending.verdict, ending.reason, ending.next_step)
-            rows.append(msgspec.structs.replace(row, id=plan.row_id(quantity)))
+            row = _empty(plan, key, ending.verdict, ending.reason, ending.next_step)
+            rows.append(msgspec.structs.replace(row, id=plan.row_id(key)))
         elif not numbered:
-            rows.append(_never_measured(plan, trials, quantity))
-    if UNSTATED not in plan.quantities:
+            rows.append(_never_measured(plan, trials, key))
+    if UNSTATED not in plan.keys:
         rows += _information(plan, run, trials, rule)
     return [
         msgspec.structs.replace(_worsened(row, ending), attempt=attempt, started_at=started_at, duration_s=duration_s)
@@ -85,22 +86,21 @@ def rows_of(
 
 def unjudged(plan: ItemPlan, reason: str, attempt: int) -> list[Row]:
     """The planned rows of a test that could not be judged."""
-    rows = [_empty(plan, quantity, Verdict.ERROR, reason, "Report this fault.") for quantity in plan.quantities]
-    return [msgspec.structs.replace(row, id=plan.row_id(row.quantity), attempt=attempt) for row in rows]
+    rows = [(key, _empty(plan, key, Verdict.ERROR, reason, "Report this fault.")) for key in plan.keys]
+    return [msgspec.structs.replace(row, id=plan.row_id(key), attempt=attempt) for key, row in rows]
 
 
-def _rows_of_quantity(
-    plan: ItemPlan, run: TestRun, trials: list[Trial], quantity: str, rule: DecisionRule
-) -> Iterator[Row]:
+def _rows_of_key(plan: ItemPlan, run: TestRun, trials: list[Trial], key: str, rule: DecisionRule) -> Iterator[Row]:
+    quantity = quantity_of(key)
     for number, trial in enumerate(trials):
         if quantity in trial.values:
-            yield _judged_trial(plan, trial, quantity, rule, documents_in=_home(plan, trials, number))
+            yield _judged_trial(plan, trial, key, rule, documents_in=_home(plan, trials, number))
     for recorded in run.recorded:
-        if quantity in (recorded.quantity, UNSTATED):
+        if key in (recorded.quantity, UNSTATED):
             yield _judged_record(plan, recorded, rule)
     for workload, error in run.failures:
-        if plan.measures_traffic and (quantity == UNSTATED or _is_traffic(quantity, workload.protocol)):
-            yield _failed(plan, quantity, workload, error)
+        if plan.measures_traffic and (key == UNSTATED or _is_traffic(quantity, workload.protocol)):
+            yield _failed(plan, key, workload, error)
 
 
 def _is_traffic(quantity: str, protocol: str) -> bool:
@@ -110,15 +110,14 @@ def _is_traffic(quantity: str, protocol: str) -> bool:
 
 
 def _home(plan: ItemPlan, trials: list[Trial], number: int) -> tuple[str, str]:
-    """The one quantity of a trial whose row holds the raw output, and the id of that row."""
-    quantity = next((each for each in plan.quantities if each in trials[number].values), "throughput")
-    earlier = sum(quantity in trial.values for trial in trials[:number])
-    return quantity, plan.row_id(quantity, earlier)
+    """The one key of a trial whose row holds the raw output, and the id of that row."""
+    key = next((each for each in plan.keys if quantity_of(each) in trials[number].values), "throughput")
+    earlier = sum(quantity_of(key) in trial.values for trial in trials[:number])
+    return key, plan.row_id(key, earlier)
 
 
-def _judged_trial(
-    plan: ItemPlan, trial: Trial, quantity: str, rule: DecisionRule, *, documents_in: tuple[str, str]
-) -> Row:
+def _judged_trial(plan: ItemPlan, trial: Trial, key: str, rule: DecisionRule, *, documents_in: tuple[str, str]) -> Row:
+    quantity = quantity_of(key)
     known = get_quantity(quantity)
     measured = Measured(
         quantity=quantity,
@@ -135,10 +134,15 @@ def _judged_trial(
         tester_limited=trial.findings.tester_limited_for(quantity),
     )
     evidence = trial.evidence
-    if quantity != documents_in[0]:
+    if key != documents_in[0]:
         facts = {**evidence.facts, "raw_output_in": documents_in[1]}
-        evidence = msgspec.structs.replace(evidence, facts=facts, documents={})
-    return _judged(plan, measured, trial.conditions, evidence, rule)
+        evidence = msgspec.structs.replace(_without_documents(evidence), facts=facts)
+    return _judged(plan, measured, trial.conditions, evidence, rule, statistic_of(key))
+
+
+def _without_documents(evidence: Evidence) -> Evidence:
+    runs = tuple(msgspec.structs.replace(run, evidence=_without_documents(run.evidence)) for run in evidence.runs)
+    return msgspec.structs.replace(evidence, documents={}, runs=runs)
 
 
 def _judged_record(plan: ItemPlan, recorded: Recorded, rule: DecisionRule) -> Row:
@@ -152,7 +156,11 @@ def _judged_record(plan: ItemPlan, recorded: Recorded, rule: DecisionRule) -> Ro
         trusted=True,
         trust_reason="recorded by the test",
     )
-    facts = {"source": "recorded by the test", **({"note": recorded.note} if recorded.note else {})}
+    facts = {
+        "source": "recorded by the test",
+        **({"note": recorded.note} if recorded.note else {}),
+        **({STATED: recorded.uncertainty} if recorded.uncertainty is not None else {}),
+    }
     row = _judged(plan, measured, plan.conditions, Evidence(facts=facts), rule)
     return msgspec.structs.replace(row, required=recorded.required)
 
@@ -166,51 +174,42 @@ def _bound_of_record(plan: ItemPlan, quantity: str) -> float | None:
 
 
 def _judged(
-    plan: ItemPlan, measured: Measured, conditions: dict[str, Any], evidence: Evidence, rule: DecisionRule
+    plan: ItemPlan,
+    measured: Measured,
+    conditions: dict[str, Any],
+    evidence: Evidence,
+    rule: DecisionRule,
+    statistic: Statistic = MEAN,
 ) -> Row:
-    limits = [limit for limit in plan.limits if limit.quantity == measured.quantity]
-    resolved: ResolvedLimit | None = None
-    limit: Limit | None = None
-    try:
-        limit = select_limit(limits, conditions)
-        if limit is not None:
-            link_speed = plan.link.link.speed_bps if plan.link else None
-            resolved = resolve(limit, ceiling=measured.ceiling, link_speed=link_speed)
-        doubt = doubt_limit(measured.quantity, resolved, conditions, evidence.facts)
-        if doubt is not None:
-            measured = limited_by(measured, doubt)
-            evidence = msgspec.structs.replace(evidence, doubts=(*evidence.doubts, doubt.text))
-        judgement = judge(measured, resolved, no_limit=_no_limit(limits))
-    except LimitError as error:
-        judgement = Judgement(Verdict.INCONCLUSIVE, str(error), "Correct the limit and run again.")
-    value = measured.value
-    found = None
-    if resolved is not None and measured.quantity == "throughput":
-        found = by_method(measured, resolved, evidence, conditions.get("protocol"), rule)
-    if found is not None:
-        judgement, value, known = found.judgement, found.value, found.uncertainty
-        evidence = msgspec.structs.replace(
-            evidence, facts={**evidence.facts, **found.facts}, doubts=(*evidence.doubts, *found.doubts)
-        )
-    else:
-        known = _uncertainty(measured, conditions, evidence, judgement.verdict)
-    judgement = guard(judgement, value, known, resolved, rule)
-    if measured.quantity == "throughput":
-        facts = {**evidence.facts, **known.facts(value, resolved)}
-        evidence = msgspec.structs.replace(evidence, facts=facts)
+    limits = [limit for limit in plan.limits if limit.key == statistic.key_of(measured.quantity)]
+    found = assess_limits(
+        measured,
+        limits,
+        evidence,
+        conditions,
+        rule,
+        statistic=statistic,
+        own_rule=plan.method.rule,
+        link_speed_bps=plan.link.link.speed_bps if plan.link else None,
+        no_limit=_no_limit(limits),
+    )
+    limit, resolved, judgement = found.limit, found.resolved, found.judgement
     return Row(
         id="",
         test=plan.nodeid,
         device=plan.device_info(),
         link=plan.link.link.name if plan.link else None,
         quantity=measured.quantity,
+        statistic=statistic.text if statistic != MEAN else None,
         unit=measured.unit,
-        value=value,
-        uncertainty=known.expanded,
+        value=found.value,
+        uncertainty=found.uncertainty.expanded,
         limit=resolved.text if resolved else (limit.text if limit else None),
         limit_low=resolved.low if resolved else None,
         limit_high=resolved.high if resolved else None,
         limit_source=limit.source if limit else None,
+        rule=found.rule.name_and_role if resolved else None,
+        risk=found.risk if resolved else None,
         ceiling=measured.ceiling,
         margin=judgement.margin,
         verdict=judgement.verdict,
@@ -218,18 +217,10 @@ def _judged(
         next_step=judgement.next_step,
         simulated=bool(plan.link and plan.link.link.simulated),
         conditions=conditions,
-        evidence=evidence,
+        evidence=msgspec.structs.replace(
+            evidence, facts={**evidence.facts, **found.facts}, doubts=(*evidence.doubts, *found.doubts)
+        ),
     )
-
-
-def _uncertainty(
-    measured: Measured, conditions: dict[str, Any], evidence: Evidence, verdict: Verdict
-) -> RowUncertainty:
-    if measured.quantity != "throughput":
-        return RowUncertainty(missing=f"none is determined for {measured.quantity}")
-    if measured.value is None or verdict is Verdict.INVALID:
-        return RowUncertainty(missing="there is no value that can be true")
-    return uncertainty_of_series(evidence.series, evidence.series_from, conditions.get("protocol"))
 
 
 def _no_limit(limits: list[Limit]) -> str | None:
@@ -239,14 +230,16 @@ def _no_limit(limits: list[Limit]) -> str | None:
     return f"None of the limits applies under the conditions of this measurement: {offered}."
 
 
-def _empty(plan: ItemPlan, quantity: str, verdict: Verdict, reason: str, next_step: str | None) -> Row:
-    texts = [limit.text for limit in plan.limits if limit.quantity == quantity]
+def _empty(plan: ItemPlan, key: str, verdict: Verdict, reason: str, next_step: str | None) -> Row:
+    quantity, statistic = quantity_of(key), statistic_of(key)
+    texts = [limit.text for limit in plan.limits if limit.key == key]
     return Row(
         id="",
         test=plan.nodeid,
         device=plan.device_info(),
         link=plan.link.link.name if plan.link else None,
         quantity=quantity,
+        statistic=statistic.text if statistic != MEAN else None,
         unit="" if quantity in (CHECK, UNSTATED) else get_quantity(quantity).unit,
         limit=texts[0] if len(texts) == 1 else None,
         verdict=verdict,
@@ -257,31 +250,32 @@ def _empty(plan: ItemPlan, quantity: str, verdict: Verdict, reason: str, next_st
     )
 
 
-def _never_measured(plan: ItemPlan, trials: list[Trial], quantity: str) -> Row:
-    limits = [limit for limit in plan.limits if limit.quantity == quantity]
+def _never_measured(plan: ItemPlan, trials: list[Trial], key: str) -> Row:
+    quantity = quantity_of(key)
+    limits = [limit for limit in plan.limits if limit.key == key]
     if limits and all(limit.level == LEVEL_FILE for limit in limits):
         if trials and not any(
             applies(limit, trial.conditions) and _is_traffic(quantity, trial.conditions["protocol"])
             for limit in limits
             for trial in trials
         ):
-            row = _empty(plan, quantity, Verdict.SKIPPED, f"no traffic of this test concerns {quantity}", None)
-            return msgspec.structs.replace(row, id=plan.row_id(quantity), required=False)
+            row = _empty(plan, key, Verdict.SKIPPED, f"no traffic of this test concerns {quantity}", None)
+            return msgspec.structs.replace(row, id=plan.row_id(key), required=False)
         way_out = "or say in the limits file which tests measure it (test = ...)."
     else:
         way_out = "or remove the limit."
     row = _empty(
         plan,
-        quantity,
+        key,
         Verdict.INCONCLUSIVE,
-        "The test ended without measuring anything." if quantity == UNSTATED else f"{quantity} was never measured.",
+        "The test ended without measuring anything." if key == UNSTATED else f"{quantity} was never measured.",
         f"Measure it in the test (iperf3.tcp(), iperf3.udp() or netperf_record()), {way_out}",
     )
-    return msgspec.structs.replace(row, id=plan.row_id(quantity))
+    return msgspec.structs.replace(row, id=plan.row_id(key))
 
 
-def _failed(plan: ItemPlan, quantity: str, workload: Workload, error: NetperfError) -> Row:
-    row = _empty(plan, quantity, Verdict.ERROR, str(error), "This is the bench, not the device: mend it and run again.")
+def _failed(plan: ItemPlan, key: str, workload: Workload, error: NetperfError) -> Row:
+    row = _empty(plan, key, Verdict.ERROR, str(error), "This is the bench, not the device: mend it and run again.")
     documents: dict[str, str] = getattr(error, "documents", {})
     conditions = {**plan.conditions, "protocol": workload.protocol, "direction": workload.direction}
     return msgspec.structs.replace(row, conditions=conditions, evidence=Evidence(documents=documents))
@@ -292,13 +286,11 @@ def _information(plan: ItemPlan, run: TestRun, trials: list[Trial], rule: Decisi
 
     Of a traffic run that has a row already, the other quantities are in the evidence of that row.
     """
-    rows = [
-        _judged_record(plan, recorded, rule) for recorded in run.recorded if recorded.quantity not in plan.quantities
-    ]
+    rows = [_judged_record(plan, recorded, rule) for recorded in run.recorded if recorded.quantity not in plan.keys]
     rows += [
         _judged_trial(plan, trial, "throughput", rule, documents_in=_home(plan, trials, number))
         for number, trial in enumerate(trials)
-        if not any(quantity in trial.values for quantity in plan.quantities)
+        if not any(quantity_of(key) in trial.values for key in plan.keys)
     ]
     counts: dict[str, int] = {}
     for row in rows:
@@ -309,6 +301,9 @@ def _information(plan: ItemPlan, run: TestRun, trials: list[Trial], rule: Decisi
 
 def _worsened(row: Row, ending: Ending) -> Row:
     verdict = worst((row.verdict, ending.verdict))
+    if verdict is row.verdict and ending.verdict is Verdict.FAIL:
+        evidence = msgspec.structs.replace(row.evidence, facts={**row.evidence.facts, OWN_CHECK: ending.reason})
+        return msgspec.structs.replace(row, reason=f"{row.reason} {ending.reason}", evidence=evidence)
     if verdict is row.verdict:
         return row
     reason = ending.reason

@@ -81,6 +81,7 @@ def _judge_series(asked: argparse.Namespace, rule: DecisionRule) -> int:
 
     from pytest_netperf.judge.profile import get_profile
     from pytest_netperf.judge.series import judge_series
+    from pytest_netperf.judge.statistic import MEAN
     from pytest_netperf.judge.verdict import Verdict
     from pytest_netperf.quantities import parse_duration, parse_ratio
 
@@ -89,6 +90,11 @@ def _judge_series(asked: argparse.Namespace, rule: DecisionRule) -> int:
         profile = replace(profile, omit_s=parse_duration(asked.omit))
     bound_bps, where = _ceiling(asked)
     limit = _limit(asked, bound_bps, where)
+    if profile.sequential and limit.statistic != MEAN:
+        raise ConfigError(
+            f"profile {profile.name} ends a run as soon as its mean decides: only the mean is judged sequentially. "
+            f"A limit on {limit.statistic.text} needs the whole run: add --profile fixed (or type-test, soak, smoke)."
+        )
     between = None if asked.between_run is None else parse_ratio(asked.between_run)
     series = _read_series(asked.series)
     if between is None and profile.repetitions > 1:
@@ -131,6 +137,11 @@ def _limit(asked: argparse.Namespace, ceiling_bps: float | None, where: str) -> 
     limit = parse_limit("throughput", asked.limit, source="command line")
     for warning in limit.warnings:
         print(f"pytest-netperf: warning: {warning}", file=sys.stderr)
+    if limit.statistic.kind == "runs":
+        raise LimitError(
+            f"{asked.limit!r}: a series is one run, and each file is judged by itself; count the PASS of several "
+            "files, or judge the journal of a test with repeat=."
+        )
     if limit.relative_to is not None and limit.relative_to.startswith("baseline"):
         raise LimitError(f"{asked.limit!r}: a series has no baseline; give a number, or 'of ceiling'.")
     if limit.relative_to is not None and asked.link_speed is None:
@@ -210,7 +221,10 @@ def _as_text(name: str, verdict: SeriesVerdict) -> str:
     from pytest_netperf.quantities import format_value
 
     lines = [f"{verdict.verdict.value}  {name}", f"    {verdict.reason}"]
-    if verdict.value_bps is not None and verdict.uncertainty is not None and verdict.n_eff is not None:
+    if verdict.value_bps is not None and verdict.uncertainty is None:
+        margin = f", margin {verdict.margin * 100:+.2f} %" if verdict.margin is not None else ""
+        lines.append(f"    value {format_value(verdict.value_bps, 'bit/s')}, U not known{margin}")
+    elif verdict.value_bps is not None and verdict.uncertainty is not None and verdict.n_eff is not None:
         parts = verdict.uncertainty
         between = "not known" if parts.between_bps is None else format_value(parts.between_bps, "bit/s", 2)
         lines.append(
@@ -227,9 +241,11 @@ def _as_text(name: str, verdict: SeriesVerdict) -> str:
 
 
 def _footer(limit: ResolvedLimit, profile: Profile, rule: DecisionRule, passed: list[bool]) -> str:
+    from pytest_netperf.judge.assessment import risk_of
+
     return (
         f"{sum(passed)} of {len(passed)} series PASS; limit {limit.text}, profile {profile.name}\n"
-        f"rule {rule.text}. {rule.risk}"
+        f"rule {rule.text}. {risk_of(rule, limit.statistic)}"
     )
 
 
@@ -238,7 +254,7 @@ def _footer(limit: ResolvedLimit, profile: Profile, rule: DecisionRule, passed: 
 
 def _judge_journal(path: Path, limits_path: Path, rule: DecisionRule, *, as_json: bool) -> int:
     from pytest_netperf.judge.limits_file import parse_limits_file
-    from pytest_netperf.judge.replay import judge_row
+    from pytest_netperf.judge.replay import judge_rows
     from pytest_netperf.judge.verdict import Verdict
     from pytest_netperf.record.journal import read_journal
 
@@ -249,12 +265,12 @@ def _judge_journal(path: Path, limits_path: Path, rule: DecisionRule, *, as_json
     contents = read_journal(path)
     for note in contents.notes:
         print(f"note: {note}", file=sys.stderr)
-    judged = [judge_row(row, limits, rule, source=str(limits_path)) for row in contents.rows]
+    judged = judge_rows(contents.rows, limits, rule, source=str(limits_path))
     if as_json:
         print(_json([_row_object(each) for each in judged]))
     else:
         for each in judged:
-            print(_row_text(each))
+            print(_row_text(each, rule))
         print(f"{sum(each.old is not each.new for each in judged)} of {len(judged)} rows changed; rule {rule.text}.")
     missing = {plan.id for plan in contents.planned if plan.selected} - {row.id for row in contents.rows}
     for name in sorted(missing):
@@ -267,15 +283,17 @@ def _judge_journal(path: Path, limits_path: Path, rule: DecisionRule, *, as_json
 def _row_object(judged: Rejudged) -> dict[str, Any]:
     row = judged.row
     return {
-        "id": row.id,
+        "id": judged.id,
         "device": row.device.serial,
         "attempt": row.attempt,
         "quantity": row.quantity,
+        "statistic": judged.statistic,
         "unit": row.unit,
-        "value": row.value,
-        "old_limit": row.limit,
-        "old_verdict": judged.old.value,
+        "value": judged.value,
+        "old_limit": None if judged.old is None else row.limit,
+        "old_verdict": None if judged.old is None else judged.old.value,
         "limit": judged.limit,
+        "rule": judged.rule,
         "verdict": judged.new.value,
         "margin": judged.margin,
         "reason": judged.reason,
@@ -283,10 +301,11 @@ def _row_object(judged: Rejudged) -> dict[str, Any]:
     }
 
 
-def _row_text(judged: Rejudged) -> str:
-    row = judged.row
+def _row_text(judged: Rejudged, usual: DecisionRule) -> str:
     mark = " " if judged.old is judged.new else "*"
-    return f"{mark} {judged.old.value} -> {judged.new.value}  {row.device.serial}  {row.id}\n      {judged.reason}"
+    old = "(new)" if judged.old is None else judged.old.value
+    rule = f" Rule {judged.rule}." if judged.rule not in (None, usual.name_and_role) else ""
+    return f"{mark} {old} -> {judged.new.value}  {judged.row.device.serial}  {judged.id}\n      {judged.reason}{rule}"
 
 
 def _json(objects: list[dict[str, Any]]) -> str:

@@ -22,7 +22,7 @@ from pytest_netperf.judge.limits import ResolvedLimit
 from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.quantities import Better, format_pair, format_value, may_be_negative
 
-__all__ = ["BOUND_TOLERANCE", "Judgement", "Measured", "compare", "judge", "margin_of"]
+__all__ = ["BOUND_TOLERANCE", "Judgement", "Measured", "compare", "distance_of", "judge", "margin_of"]
 
 BOUND_TOLERANCE: Final = 200e-6
 """How far above the bound a value may lie: the clock of each end may be 100 ppm off (IEEE 802.3)."""
@@ -186,6 +186,11 @@ def _relative(limit: ResolvedLimit) -> str:
 def _percent(value: float, limit: float, word: str) -> str:
     """`` (17.5 % short)``; nothing at the limit itself, or for a limit that has no percentages."""
     return f" ({format_value(abs(value / limit - 1), 'ratio', 3)} {word})" if limit > 0 and value != limit else ""
+
+
+def distance_of(value: float, limit: ResolvedLimit) -> float:
+    """From the nearest bound to the value, in its unit, positive on the good side."""
+    return min(sign * (value - bound) for sign, bound in ((1, limit.low), (-1, limit.high)) if bound is not None)
 
 
 def margin_of(value: float, limit: ResolvedLimit) -> float | None:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pytest_netperf.errors import LimitError, QuantityError, RecordError
+from pytest_netperf.judge.assessment import assess_limits
 from pytest_netperf.judge.decision import DecisionRule
-from pytest_netperf.judge.doubt_reference import doubt_limit, limited_by
-from pytest_netperf.judge.judgement import Judgement, Measured, judge
-from pytest_netperf.judge.limits import Limit, ResolvedLimit, resolve, select_limit
-from pytest_netperf.judge.row_uncertainty import RowUncertainty, guard, uncertainty_of_series
+from pytest_netperf.judge.judgement import Measured
+from pytest_netperf.judge.limits import Limit, applies
+from pytest_netperf.judge.statistic import MEAN, Statistic, read_statistic, statistic_of
 from pytest_netperf.judge.statistics import Sample
 from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.quantities import format_value, get_quantity
 from pytest_netperf.record.schema import Row
 
-__all__ = ["Rejudged", "judge_row", "parse_series"]
+__all__ = ["Rejudged", "judge_row", "judge_rows", "parse_series"]
 
 _NUMBER: Final = re.compile(r"\+?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _SHORTEST_S, _LONGEST_S, _MOST_BITS = 1e-6, 1e6, 1e18
@@ -96,39 +97,108 @@ class Rejudged:
     """A row, what it said, and what it says under other limits."""
 
     row: Row
-    old: Verdict
+    id: str
+    """The id of the row; of a statistic that nobody asked for in that run, the id that its row would have had."""
+    statistic: str | None
+    old: Verdict | None
+    """None for a statistic that nobody asked for in that run."""
     new: Verdict
+    value: float | None
     reason: str
     limit: str | None
     margin: float | None
+    rule: str | None
+    """The decision rule; None for a row that is not judged again."""
+
+
+def judge_rows(rows: Sequence[Row], limits: Sequence[Limit], rule: DecisionRule, *, source: str) -> list[Rejudged]:
+    """Judge recorded rows again, from their recorded data alone. ``source`` names the limits in reasons.
+
+    A limit on a statistic that a measurement was not judged by at the time is judged too, from the intervals or runs of
+    the measurement's own row. ``rule`` is for limits that name none.
+    """
+    known = {(row.id, row.attempt) for row in rows}
+    judged = []
+    for row in rows:
+        judged.append(judge_row(row, limits, rule, source=source))
+        if row.statistic is None and row.quantity == "throughput" and "source" not in row.evidence.facts:
+            for key in dict.fromkeys(limit.key for limit in limits if limit.key.startswith("throughput.")):
+                name = re.sub(r"::throughput(#[0-9]+)?$", rf"::{key}\1", row.id)
+                if (name, row.attempt) not in known and _applies(limits, key, row):
+                    judged.append(_judged(row, limits, rule, statistic_of(key), source, id=name, old=None))
+    return judged
 
 
 def judge_row(row: Row, limits: Sequence[Limit], rule: DecisionRule, *, source: str) -> Rejudged:
-    """Judge a recorded row again, from its recorded data alone. ``source`` names the limits in reasons."""
+    """Judge one recorded row again."""
+    try:
+        statistic = MEAN if row.statistic is None else _statistic(row)
+    except LimitError as error:
+        return _kept(row, Verdict.INCONCLUSIVE, str(error))
+    return _judged(row, limits, rule, statistic, source, id=row.id, old=row.verdict)
+
+
+def _kept(row: Row, verdict: Verdict, reason: str) -> Rejudged:
+    return Rejudged(
+        row=row, id=row.id, statistic=row.statistic, old=row.verdict, new=verdict, value=row.value, reason=reason,
+        limit=row.limit, margin=row.margin, rule=None,
+    )  # fmt: skip
+
+
+def _judged(
+    row: Row,
+    limits: Sequence[Limit],
+    rule: DecisionRule,
+    statistic: Statistic,
+    source: str,
+    *,
+    id: str,
+    old: Verdict | None,
+) -> Rejudged:
+    text = None if statistic == MEAN else statistic.text
     if row.verdict not in _JUDGED:
-        return Rejudged(
-            row=row, old=row.verdict, new=row.verdict, reason=row.reason, limit=row.limit, margin=row.margin
-        )
-    resolved: ResolvedLimit | None = None
+        limit = None if old is None else row.limit
+        return replace(_kept(row, row.verdict, row.reason), id=id, statistic=text, old=old, limit=limit)
     try:
         measured = _measured(row)
-        limit = select_limit([each for each in limits if each.quantity == measured.quantity], _conditions(row))
-        if limit is not None:
-            resolved = resolve(limit, ceiling=row.ceiling, link_speed=_link_speed(row))
-        doubt = doubt_limit(row.quantity, resolved, row.conditions, row.evidence.facts)
-        measured = limited_by(measured, doubt)
-        judgement = judge(measured, resolved, no_limit=f"No limit of {source} applies to this {row.quantity}.")
-    except (LimitError, QuantityError) as error:
-        judgement = Judgement(Verdict.INCONCLUSIVE, str(error), None)
-    judgement = guard(judgement, row.value, _uncertainty(row), resolved, rule)
+    except QuantityError as error:
+        return replace(_kept(row, Verdict.INCONCLUSIVE, str(error)), limit=None, margin=None)
+    what = row.quantity if text is None else f"{row.quantity} {text}"
+    found = assess_limits(
+        measured,
+        limits,
+        row.evidence,
+        _conditions(row),
+        rule,
+        statistic=statistic,
+        link_speed_bps=_link_speed(row),
+        no_limit=f"No limit of {source} applies to this {what}.",
+    )
     return Rejudged(
         row=row,
-        old=row.verdict,
-        new=judgement.verdict,
-        reason=judgement.reason,
-        limit=None if resolved is None else resolved.text,
-        margin=judgement.margin,
+        id=id,
+        statistic=text,
+        old=old,
+        new=found.judgement.verdict,
+        value=found.value,
+        reason=found.judgement.reason,
+        limit=None if found.resolved is None else found.resolved.text,
+        margin=found.judgement.margin,
+        rule=None if found.resolved is None else found.rule.name_and_role,
     )
+
+
+def _applies(limits: Sequence[Limit], key: str, row: Row) -> bool:
+    return any(limit.key == key and applies(limit, _conditions(row)) for limit in limits)
+
+
+def _statistic(row: Row) -> Statistic:
+    """The statistic of a recorded row. Raises LimitError for one that this version does not know."""
+    for words in (f"{row.statistic} >=", f">= {row.statistic}"):
+        found, rest = read_statistic(words)
+        if found != MEAN and rest == ">=":
+            return found
+    raise LimitError(f"the statistic {row.statistic!r} of this row is not known to this version.")
 
 
 def _measured(row: Row) -> Measured:
@@ -137,12 +207,22 @@ def _measured(row: Row) -> Measured:
         quantity=known.name,
         unit=known.unit,
         better=known.better,
-        value=row.value,
+        value=row.value if row.statistic is None else _mean(row),
         trusted=True,  # a row that was not is INVALID, and stays so
         ceiling=row.ceiling,
         received_bytes=_count(row.evidence.facts.get("received_bytes")),
         tester_limited=_tester_limited(row),
     )
+
+
+def _mean(row: Row) -> float | None:
+    """The throughput behind a row of another statistic: of a bidirectional run that of the slower direction."""
+    runs = [run.throughput_bps for run in row.evidence.runs if run.throughput_bps is not None]
+    if runs:
+        return math.fsum(runs) / len(runs)
+    facts = row.evidence.facts
+    rates = [facts.get(f"{prefix}received_bps") for prefix in ("", "forward_", "reverse_")]
+    return min((float(rate) for rate in rates if isinstance(rate, int | float)), default=row.value)
 
 
 def _count(value: Any) -> int | None:
@@ -186,9 +266,3 @@ def _conditions(row: Row) -> dict[str, Any]:
 def _link_speed(row: Row) -> float | None:
     speed = row.conditions.get("speed")
     return float(speed) if isinstance(speed, int | float) and not isinstance(speed, bool) else None
-
-
-def _uncertainty(row: Row) -> RowUncertainty:
-    if row.quantity != "throughput":
-        return RowUncertainty(missing=f"none is determined for {row.quantity}")
-    return uncertainty_of_series(row.evidence.series, row.evidence.series_from, row.conditions.get("protocol"))

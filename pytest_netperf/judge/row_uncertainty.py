@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from pytest_netperf.judge.decision import DecisionRule
 from pytest_netperf.judge.interval_statistic import kept_samples
-from pytest_netperf.judge.judgement import Judgement
+from pytest_netperf.judge.judgement import Judgement, distance_of
 from pytest_netperf.judge.limits import ResolvedLimit
 from pytest_netperf.judge.statistics import (
     Noise,
@@ -83,7 +83,7 @@ class RowUncertainty:
         return facts | self._distance_in_u(value, limit)
 
     def _distance_in_u(self, value: float | None, limit: ResolvedLimit | None) -> dict[str, float]:
-        distance = None if limit is None or value is None else _distance(value, limit)
+        distance = None if limit is None or value is None else distance_of(value, limit)
         if distance is None or not self.expanded:
             return {}
         return {"margin_over_uncertainty": round(distance / self.expanded, 3)}
@@ -131,9 +131,3 @@ def guard(
     band = format_value(known.expanded, get_quantity(limit.quantity).unit, 3)
     reason = f"{said}, but the value is within the guard band of {band} (U, k = 2; rule guarded, role {rule.role})."
     return replace(judgement, verdict=Verdict.INCONCLUSIVE, reason=reason, next_step=_REDUCE)
-
-
-def _distance(value: float, limit: ResolvedLimit) -> float | None:
-    """From the nearest bound to the value, positive on the good side."""
-    distances = [sign * (value - bound) for sign, bound in ((1, limit.low), (-1, limit.high)) if bound is not None]
-    return min(distances, default=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pytest_netperf.judge.judgement import Judgement, margin_of
+from pytest_netperf.judge.judgement import Judgement, distance_of, margin_of
 from pytest_netperf.judge.limits import ResolvedLimit
 from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.quantities import format_pair, format_value, get_quantity
@@ -18,7 +18,7 @@ def deciding_value(values: Sequence[float], limit: ResolvedLimit) -> float | Non
 
     The worst one while fewer were made; None without any.
     """
-    ranked = sorted(values, key=lambda each: _distance(each, limit), reverse=True)
+    ranked = sorted(values, key=lambda each: distance_of(each, limit), reverse=True)
     return ranked[min(limit.statistic.needed or len(ranked), len(ranked)) - 1] if ranked else None
 
 
@@ -39,7 +39,7 @@ def met_in_runs(values: Sequence[float], limit: ResolvedLimit) -> Judgement:
             )
     asked = limit.statistic.runs or len(values)
     needed = limit.statistic.needed or asked
-    missed = [number for number, value in enumerate(values, 1) if _distance(value, limit) < 0]
+    missed = [number for number, value in enumerate(values, 1) if distance_of(value, limit) < 0]
     deciding = deciding_value(values, limit)
     margin = None if deciding is None else margin_of(deciding, limit)
     said = _said(values, missed, limit, unit)
@@ -74,7 +74,7 @@ def _said(values: Sequence[float], missed: Sequence[int], limit: ResolvedLimit, 
         return ""
     met = len(values) - len(missed)
     text = f"{met} of {len(values)} run{'' if len(values) == 1 else 's'} meet{'s' if met == 1 else ''} it"
-    number, worst = min(enumerate(values, 1), key=lambda item: _distance(item[1], limit))
+    number, worst = min(enumerate(values, 1), key=lambda item: distance_of(item[1], limit))
     bound = limit.low if limit.low is not None and (limit.high is None or worst < limit.high) else limit.high
     shown = format_value(worst, unit) if bound is None else format_pair(worst, bound, unit)[0]
     return f"{text}, the worst (run {number}) with {shown}"
@@ -86,8 +86,3 @@ def _required(limit: ResolvedLimit, needed: int, asked: int) -> str:
     which = "at least " if limit.high is None else "at most " if limit.low is None else ""
     how = "every run" if not limit.statistic.runs else f"{needed} of {asked}"
     return f"{which}{bounds} is required in {how}"
-
-
-def _distance(value: float, limit: ResolvedLimit) -> float:
-    """From the nearer bound to the value, positive on the good side."""
-    return min(sign * (value - bound) for sign, bound in ((1, limit.low), (-1, limit.high)) if bound is not None)

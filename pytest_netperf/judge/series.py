@@ -24,11 +24,14 @@ from typing import Final
 
 from pytest_netperf.judge import stationarity
 from pytest_netperf.judge.decision import DecisionRule
-from pytest_netperf.judge.judgement import Judgement, Measured, judge
+from pytest_netperf.judge.interval_statistic import statistic_of_samples
+from pytest_netperf.judge.judgement import Judgement, Measured, compare, judge
 from pytest_netperf.judge.limits import ResolvedLimit
 from pytest_netperf.judge.profile import Profile
+from pytest_netperf.judge.row_uncertainty import RowUncertainty, guard
 from pytest_netperf.judge.sequential import ALPHA, Side, side_of_limit
 from pytest_netperf.judge.series_doubts import describe_shape, doubts_of_profile, doubts_of_rate, doubts_of_window
+from pytest_netperf.judge.statistic import MEAN
 from pytest_netperf.judge.statistics import (
     BURST_BITS,
     Noise,
@@ -106,7 +109,7 @@ class SeriesJudge:
         self._counted_s += sample.seconds
         if self._counted_s >= self.profile.duration_s - _EDGE * sample.seconds:
             return True
-        if self.profile.sequential and self._enough():
+        if self.profile.sequential and self.limit.statistic == MEAN and self._enough():
             self.stopped_early = True
         return self.stopped_early
 
@@ -122,9 +125,12 @@ class SeriesJudge:
         uncertainty = uncertainty_of(kept, noise, declared_between=self.declared_between)
         shapes = _shapes(kept)
         judgement = judge(self._measured(value, kept), self.limit)
+        of_interval: float | None = None
         if judgement.verdict in (Verdict.PASS, Verdict.FAIL):
             if missing is not None:
                 judgement = _open(f"The series is too short: {missing}.", _MEASURE_LONGER, judgement.margin)
+            elif self.limit.statistic != MEAN:
+                of_interval, judgement = self._of_intervals(value, kept)
             else:
                 judgement = self._decide(judgement, value, uncertainty, kept, shapes)
         doubts = (
@@ -132,6 +138,8 @@ class SeriesJudge:
             *doubts_of_rate(value, self.bound_bps),
             *doubts_of_profile(self.profile, self.declared_between),
         )
+        if self.limit.statistic != MEAN:
+            return self._answer(judgement, of_interval, None, noise, doubts)
         return self._answer(judgement, value, uncertainty, noise, doubts)
 
     def _answer(
@@ -246,6 +254,17 @@ class SeriesJudge:
             reason=f"{judgement.reason} Decided after {self.seconds:.4g} s, {self._saved_s:.3g} s saved: the "
             f"always-valid bound ({ALPHA * 100:g} % on either side) excludes the limit.",
         )
+
+    def _of_intervals(self, mean: float, kept: list[Sample]) -> tuple[float | None, Judgement]:
+        """The verdict on a quantile or extreme of the whole run."""
+        statistic = self.limit.statistic
+        found = statistic_of_samples(statistic, kept)
+        if found.value_bps is None:
+            return None, _open(f"{statistic.text} is not known: {found.missing}.", found.next_step, None)
+        judgement = compare(self._measured(mean, kept), found.value_bps, self.limit)
+        judgement = replace(judgement, reason=f"{statistic.text} ({found.intervals} of them): {judgement.reason}")
+        unknown = RowUncertainty(missing=f"none is determined for a limit {statistic.text}")
+        return found.value_bps, guard(judgement, found.value_bps, unknown, self.limit, self.rule)
 
     def _straddles(self, shape: stationarity.Shape) -> bool:
         low, high = min(shape.levels_bps), max(shape.levels_bps)

@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from pytest_netperf.errors import LimitError
 
-__all__ = ["MEAN", "Statistic", "names_statistic", "quantity_of", "read_statistic"]
+__all__ = ["MEAN", "Statistic", "names_statistic", "quantity_of", "read_statistic", "statistic_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,19 @@ MEAN: Final = Statistic()
 def quantity_of(key: str) -> str:
     """The quantity of a key that `Statistic.key_of` made."""
     return key.partition(".")[0]
+
+
+def statistic_of(key: str) -> Statistic:
+    """The statistic of a key that `Statistic.key_of` made."""
+    name = key.partition(".")[2]
+    if not name:
+        return MEAN
+    if name.startswith("p"):
+        return Statistic("quantile", percent=int(name[1:]))
+    if name in ("min", "max"):
+        return Statistic("min" if name == "min" else "max")
+    needed, _, runs = name.removesuffix("-runs").partition("-of-")
+    return Statistic("runs", needed=int(needed), runs=int(runs)) if runs else Statistic("runs")
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ def test_a_guarded_run_says_its_rule_and_decides_what_is_clear(rule_project):
             assert facts["margin_over_uncertainty"] == pytest.approx(expected, abs=1e-3)
         else:
             assert row["uncertainty"] is None
-            assert "its uncertainty is not known (none is determined for power)" in row["reason"]
+            assert "its uncertainty is not known (the test states none: netperf_record(" in row["reason"]
 
     rule_project.write(
         {"again.toml": '[[limit]]\nsource = "the same"\ntest = "test_fast"\nthroughput = ">= 10 Mbps"\n'}
