@@ -23,6 +23,9 @@ from pytest_netperf.record.schema import TesterReference
 __all__ = ["ReferenceKey", "ReferenceStore", "state_folder"]
 
 
+_WAY_OUT = "each run measures it anew until XDG_STATE_HOME, or ~/.local/state, is a folder that this user may write"
+
+
 def state_folder(environment: Mapping[str, str]) -> Path | None:
     """Where programs keep such things (XDG Base Directory Specification); None for a user without a home."""
     state = Path(environment.get("XDG_STATE_HOME", ""))
@@ -60,7 +63,7 @@ class ReferenceStore:
         self.problem: str | None = None
         """The first thing that could not be read or written, as a sentence."""
         if folder is None:
-            self._say("this user has no home folder, so the tester reference is not stored; set XDG_STATE_HOME")
+            self._say(f"it cannot be stored, because this user has no home folder; {_WAY_OUT}")
 
     def read(self, key: ReferenceKey, now: datetime | None = None) -> TesterReference | None:
         """The reference of today (UTC) for this key, marked as stored, or None."""
@@ -72,14 +75,14 @@ class ReferenceStore:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._say(f"{path}: the stored tester reference cannot be read ({error.strerror}); it is measured anew")
+            self._say(f"the stored one cannot be read ({path}: {error.strerror}); {_WAY_OUT}")
             return None
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            self._say(f"{path}: the stored tester reference is broken ({error}); it is measured anew")
+            self._say(f"the stored one is broken, and is measured anew ({path}: {error})")
             return None
         measured_at, rate_bps = _moment(stored.reference.measured_at), stored.reference.throughput_bps
         if stored.key != key or measured_at is None or rate_bps is None or not 0 < rate_bps < math.inf:
-            self._say(f"{path}: the stored tester reference is not what its name says; it is measured anew")
+            self._say(f"the stored one is not what its name says, and is measured anew ({path})")
             return None
         if measured_at.date() != (now or datetime.now(UTC)).astimezone(UTC).date():
             return None
@@ -100,9 +103,7 @@ class ReferenceStore:
                 partial.unlink(missing_ok=True)
                 raise
         except OSError as error:
-            self._say(
-                f"{path}: the tester reference cannot be stored ({error.strerror}); the next run measures it anew"
-            )
+            self._say(f"it cannot be stored ({path}: {error.strerror}); {_WAY_OUT}")
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
