@@ -26,6 +26,7 @@ from pytest_netperf.record.schema import (
     Sheet,
     Verdict,
 )
+from pytest_netperf.record.together import together
 from pytest_netperf.record.wording import conditions_text, measured_text, port_text, quantity_text
 
 __all__ = ["build_sheets"]
@@ -80,6 +81,7 @@ def _build_sheet(
         for row_id, plan in plans.items()
     ]
     rows += [_combine(group) for row_id, group in attempts.items() if row_id not in plans]
+    rows = together(rows)
     missing = sum(
         plan.selected and plan.test != LIMITS_FILE and row_id not in attempts for row_id, plan in plans.items()
     )

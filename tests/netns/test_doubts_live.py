@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_netperf.judge.doubt_runs import compare
 from pytest_netperf.judge.doubts import Findings, examine
 from pytest_netperf.links.link import Endpoint, Link
 from pytest_netperf.observe.measure import Measurement, measure
@@ -250,10 +249,5 @@ def test_datagrams_that_the_receiver_could_not_hold(make_link: MakeLink, process
 
 def test_one_direction_that_is_slow(make_link: MakeLink) -> None:
     link = make_link(speed_bps=1e9, fault={"rate_bps": 300e6, "direction": "b-to-a"})
-    forward, reverse, both = (
-        observe(link, duration_s=1.0, direction=direction) for direction in ("forward", "reverse", "bidirectional")
-    )
-    found = compare([each[0].result for each in (forward, reverse, both)])
-    (doubt,) = [each for each in found if each.name == "Directions differ"]
-    assert "Forward delivered 9" in doubt.seen
-    assert "reverse delivered" in named(both[1], "Directions differ")
+    _, findings = observe(link, duration_s=1.0, direction="bidirectional")
+    assert "reverse delivered" in named(findings, "Directions differ")

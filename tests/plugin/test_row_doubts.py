@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from pytest_netperf.judge.doubts import KNOWN
@@ -41,7 +42,7 @@ def test_doubts_on_rows_that_pass_and_on_a_row_that_fails(project):
     for row in rows:
         for doubt in row["evidence"]["doubts"]:
             assert doubt.partition(":")[0] in names
-    for row in passed:  # the two runs of one test are compared, and both rows say so
+    for row in rows:  # the runs of one test, and of two, are compared when the sheet is made
         (doubt,) = [text for text in row["evidence"]["doubts"] if text.startswith("Directions differ: ")]
         assert re.match(r"Directions differ: Forward delivered 9\d.* Mbit/s and reverse 4\d.* Mbit/s\. ", doubt)
         assert any(text.startswith("Too few intervals: ") for text in row["evidence"]["doubts"])  # of one second
@@ -50,6 +51,13 @@ def test_doubts_on_rows_that_pass_and_on_a_row_that_fails(project):
     assert not any(text.startswith("Simulated link too slow") for text in failed["evidence"]["doubts"])
     assert run.sheet["verdict"] == "REJECTED"
     run.has("Directions differ: Forward delivered")
+    (page,) = run.output.glob("*/*/sheet.html")
+    assert page.read_text().count("Directions differ: Forward delivered") == 3
+    assert "Directions differ" not in run.journal.read_text()  # it has the rows as they were judged by themselves
+    again = project.command("sheet", str(run.journal), "--output", str(project.path / "again"))
+    assert again.returncode == 1, again.stdout
+    (made,) = (project.path / "again").glob("*/*/sheet.json")
+    assert json.loads(made.read_text()) == run.sheet
 
 
 def test_what_was_seen_of_the_tester_is_in_the_evidence(project):

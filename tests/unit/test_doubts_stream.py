@@ -7,9 +7,8 @@ import random
 import pytest
 from doubt_samples import CEILING_BPS, REPLACE, UDP, fair, look, run, tcp_flow, udp_flow
 
-from pytest_netperf.judge.doubt_runs import compare
 from pytest_netperf.judge.doubts import Findings
-from pytest_netperf.traffic.result import Flow, Interval, Result, TcpState, Workload
+from pytest_netperf.traffic.result import Interval, Result, TcpState, Workload
 
 
 def names(findings: Findings) -> list[str]:
@@ -261,47 +260,8 @@ def both(forward: float, reverse: float | None, **workload) -> Result:
     return run(*flows, workload=Workload(direction="bidirectional", **workload))
 
 
-def one(direction: str, rate: float, **known) -> Result:
-    workload = {"direction": direction, **known.pop("workload", {})}
-    return run(tcp_flow(direction, rate_bps=CEILING_BPS * rate), workload=Workload(**workload), **known)
-
-
 @pytest.mark.parametrize(
     ("forward", "reverse", "raised"), [(0.9, 0.7, True), (0.7, 0.9, True), (0.9, 0.73, False), (0.9, None, False)]
 )
 def test_the_two_directions_of_one_run(forward, reverse, raised):
     assert ("Directions differ" in names(seen(both(forward, reverse)))) is raised
-
-
-def test_the_two_directions_of_two_runs():
-    (doubt,) = compare([one("forward", 0.99), one("reverse", 0.5)])
-    assert doubt.name == "Directions differ"
-    assert doubt.seen == "Forward delivered 2.33 Gbit/s and reverse 1.177 Gbit/s."
-    assert compare([one("reverse", 0.5), one("forward", 0.99)]) == (doubt,)
-    assert compare([one("forward", 0.99), one("reverse", 0.5), one("forward", 0.99)]) == (doubt,)
-    assert compare([one("forward", 0.99), one("reverse", 0.9)]) == ()
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        one("reverse", 0.5, trusted=False),
-        one("reverse", 0.5, workload={"streams": 4}),
-        one("reverse", 0.5, workload={"mss_bytes": 536}),
-        one("reverse", 0.5, workload={"ip_version": 6}),
-        run(Flow(direction="reverse"), workload=Workload(direction="reverse")),
-    ],
-)
-def test_only_runs_alike_are_compared(other):
-    assert compare([one("forward", 0.99), other]) == ()
-
-
-def test_bidirectional_far_below_each_way_alone():
-    alone = [one("forward", 0.99), one("reverse", 0.99)]
-    (doubt,) = compare([*alone, both(0.97, 0.6)])
-    assert doubt.name == "Bidirectional far below each way alone"
-    assert doubt.seen == "Reverse delivered 1.412 Gbit/s beside the other direction, and 2.33 Gbit/s alone."
-    assert len(compare([*alone, both(0.6, 0.6)])) == 2
-    assert compare([*alone, both(0.97, 0.97)]) == ()
-    assert compare([both(0.6, 0.6)]) == ()
-    assert compare([]) == ()
