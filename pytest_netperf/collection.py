@@ -235,7 +235,7 @@ class ItemPlan:
                     statistic=statistic.text if statistic != MEAN else None,
                     unit="" if quantity == UNSTATED else get_quantity(quantity).unit,
                     limit=texts[0] if len(texts) == 1 else None,
-                    limit_low=self._most_required() if key == "throughput" else None,
+                    limit_low=self._most_required(key) if quantity == "throughput" else None,
                     conditions=self.conditions,
                     simulated=bool(self.link and self.link.link.simulated),
                     selected=selected,
@@ -243,8 +243,8 @@ class ItemPlan:
             )
         return rows
 
-    def _most_required(self) -> float | None:
-        """The largest lower bound of throughput in bit/s that may apply, as far as that is known beforehand."""
+    def _most_required(self, key: str) -> float | None:
+        """The largest lower bound of a throughput in bit/s that may apply, as far as that is known beforehand."""
         from pytest_netperf.errors import LimitError
         from pytest_netperf.judge.limits import applies, resolve
         from pytest_netperf.physics import goodput_ceiling_bps
@@ -254,7 +254,7 @@ class ItemPlan:
         lows = []
         # In the order in which `select_limit` looks: what comes behind one that certainly applies never does.
         for limit in sorted(self.limits, key=lambda limit: (limit.level, -len(limit.conditions))):
-            if limit.key != "throughput" or not self._may_apply(limit):
+            if limit.key != key or not self._may_apply(limit):
                 continue
             with contextlib.suppress(LimitError):  # the row will say what is wrong with it
                 lows.append(resolve(limit, ceiling=ceiling, link_speed=speed_bps).low)
