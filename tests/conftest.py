@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 import pytest
+from newer_iperf3 import why_not
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -18,6 +19,11 @@ def state_folder() -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="netperf-state-") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", folder)
         yield
+
+
+def pytest_report_header() -> str | None:
+    reason = why_not()
+    return f"iperf3: newer versions than the installed one are not tested: {reason}" if reason else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

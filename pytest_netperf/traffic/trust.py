@@ -22,7 +22,11 @@ def conclude(
 
     Of a run that we ``stopped`` its early end is no doubt, and neither are the sums, which only whole runs have.
     """
-    doubts = [*_process_doubts(None if stopped else exit_code, stderr, draft), *draft.doubts]
+    doubts = [*_stderr_doubts(stderr, draft), *draft.doubts]
+    if exit_code and not stopped:  # behind the others: they say why
+        doubts.append(
+            f"iperf3 ended with exit code {exit_code} instead of 0: read its output and stderr and repeat the run."
+        )
     if stopped:
         expected = tuple(error_sentence(said).partition('")')[0] for said in _STOPPED)
         doubts = [doubt for doubt in doubts if not doubt.startswith(expected)]
@@ -55,18 +59,13 @@ def conclude(
     )
 
 
-def _process_doubts(exit_code: int | None, stderr: str, draft: Draft) -> list[str]:
-    """What the process itself said. 3.9 writes its errors only to stderr; 3.11 and 3.12 return 0 in spite of errors."""
+def _stderr_doubts(stderr: str, draft: Draft) -> list[str]:
+    """What the process said beside its output. 3.9 writes its errors only to stderr."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     warnings = [line for line in lines if line.lower().startswith("warning")]
     errors = [line for line in lines if line not in warnings]
     draft.notes.extend(f"iperf3 wrote to stderr: {line[:200]}" for line in warnings)
-    doubts = [error_sentence(errors[0].removeprefix("iperf3: "))] if errors else []
-    if exit_code:
-        doubts.append(
-            f"iperf3 ended with exit code {exit_code} instead of 0: read its output and stderr and repeat the run."
-        )
-    return doubts
+    return [error_sentence(errors[0].removeprefix("iperf3: "))] if errors else []
 
 
 def _rate_doubts(draft: Draft) -> list[str]:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import newer_iperf3 as newer
 import pytest
 
 from pytest_netperf.errors import KeeperError
@@ -46,6 +47,19 @@ def make_link(owner: Owner, _link_numbers: Iterator[int]) -> Iterator[Callable[.
     yield make
     for link in made:
         link.close()
+
+
+@pytest.fixture(scope="session")
+def newer_iperf3() -> Callable[[str], Path]:
+    """``newer_iperf3("trixie")``: the folder with the ``iperf3`` of that Debian suite, fetched where it is missing."""
+
+    def find(suite: str) -> Path:
+        try:
+            return newer.newer_iperf3(suite)
+        except newer.FetchError as error:
+            pytest.fail(str(error), pytrace=False)
+
+    return find
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The iperf3 of Debian's later suites, each unpacked into a folder of its own beside this machine's.
 
-    python tests/netns/newer_iperf3.py          fetches what is missing and prints version and folder of each
+    python tests/newer_iperf3.py          fetches what is missing and prints version and folder of each
 
 A folder holds the program with its whole C library, and a script named ``iperf3`` that starts it by its own loader: put
 the folder first in PATH. Nothing is installed, and apt's own lists and caches are neither read nor written: apt runs
@@ -18,13 +18,14 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
-__all__ = ["SUITES", "FetchError", "newer_iperf3", "why_not"]
+__all__ = ["SUITES", "FetchError", "newer_iperf3", "newer_versions", "why_not"]
 
 SUITES = ("trixie", "forky")
 """Debian 13 (iperf3 3.18) and the one after it (3.22 in 2026)."""
 
-CACHE = Path(__file__).resolve().parents[2] / ".cache" / "iperf3"
+CACHE = Path(__file__).resolve().parents[1] / ".cache" / "iperf3"
 _KEYRINGS = ("/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp")
 _FETCH_SECONDS = 240
 
@@ -43,6 +44,17 @@ def why_not() -> str | None:
         return f"this is not Debian but {system.get('PRETTY_NAME', 'unknown')}"
     missing = [program for program in ("apt-get", "dpkg-deb") if shutil.which(program) is None]
     return f"no {' and no '.join(missing)} in PATH" if missing else None
+
+
+def newer_versions() -> list[Any]:
+    """The suites as parameters of a test, each marked; none where this machine cannot have them."""
+    import pytest
+
+    return (
+        []
+        if why_not()
+        else [pytest.param(suite, marks=pytest.mark.newer_iperf3, id=f"iperf3-of-{suite}") for suite in SUITES]
+    )
 
 
 def newer_iperf3(suite: str, cache: Path = CACHE) -> Path:
