@@ -3,13 +3,13 @@
 A FAIL that rests on statistics is wrong now and then: under rule guarded, role buyer, in up to 2.5 % of the rows whose
 true rate is exactly at the limit, by profile screening in 1 %. With one limit that is the risk of the sheet; with 40
 such rows, more than half of the devices that are just good enough would get a FAIL by chance. So the FAILs of a device
-are held against Holm's step-down test: with m limits and the p-values in order, the k-th smallest must not exceed
+are held against Holm's step-down test: with m limits and the p-values in order, the k-th smallest counts as
 
-    5 % / (m - k + 1)
+    max over j <= k of (m - j + 1) x p(j)
 
-or it, and all larger ones, are not proven. The probability that any row of a device fails wrongly is then 5 % at most,
-however the rows depend on one another. m counts every limit that could have failed by chance, not only those that did:
-picking the failed ones first would undo the correction.
+and stands when that is 5 % or less. The probability that any row of a device fails wrongly is then 5 % at most, however
+the rows depend on one another. m counts every limit that could have failed by chance, not only those that did: picking
+the failed ones first would undo the correction.
 
 A PASS needs no correction: the device is accepted only when every row passes, and the probability that all of several
 limits are passed wrongly is no larger than that of the one that is missed (an intersection-union test, Berger 1982).
@@ -26,7 +26,7 @@ u = U / 2. A run that was allowed to stop early: at least 1 / (2 E) of its alway
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -35,7 +35,7 @@ from pytest_netperf.judge.sequential import log_e_value
 from pytest_netperf.judge.statistics import small_sample_factor
 from pytest_netperf.judge.student import student_tail
 
-__all__ = ["FAMILY_ALPHA", "Step", "holm", "is_statistical", "p_value", "step_down"]
+__all__ = ["FAMILY_ALPHA", "Step", "is_statistical", "p_value", "step_down"]
 
 Key = TypeVar("Key")
 
@@ -51,12 +51,15 @@ class Step:
     """What the test says of one limit."""
 
     p: float
-    needed: float
-    """The largest p that would have been enough at this place of the order."""
+    adjusted: float
+    """What p counts as among all limits; at most 1."""
     limits: int
     """How many limits were tested together."""
-    stands: bool
-    """Whether it fails also when all limits are looked at together."""
+
+    @property
+    def stands(self) -> bool:
+        """Whether it fails also when all limits are looked at together."""
+        return self.adjusted <= FAMILY_ALPHA
 
 
 def is_statistical(rule: str | None, facts: Mapping[str, Any]) -> bool:
@@ -65,20 +68,14 @@ def is_statistical(rule: str | None, facts: Mapping[str, Any]) -> bool:
     return rule == _CLAIMS or (profile is not None and profile.sequential)
 
 
-def holm(p_values: Sequence[float], alpha: float = FAMILY_ALPHA) -> list[bool]:
-    """Which of the hypotheses are rejected, in the order of the p-values."""
-    return [step.stands for step in step_down(dict(enumerate(p_values)), alpha).values()]
-
-
-def step_down(p_values: Mapping[Key, float], alpha: float = FAMILY_ALPHA) -> dict[Key, Step]:
+def step_down(p_values: Mapping[Key, float]) -> dict[Key, Step]:
     """Holm's test of all limits of one device: key -> what it says, in the order of the keys."""
     limits = len(p_values)
     steps: dict[Key, Step] = {}
-    stands = True
-    for place, key in enumerate(sorted(p_values, key=p_values.__getitem__)):
-        p, needed = p_values[key], alpha / (limits - place)
-        stands = stands and p <= needed
-        steps[key] = Step(p, needed, limits, stands)
+    adjusted = 0.0
+    for place, (key, p) in enumerate(sorted(p_values.items(), key=lambda item: item[1])):
+        adjusted = max(adjusted, min(1.0, (limits - place) * p))
+        steps[key] = Step(p, adjusted, limits)
     return {key: steps[key] for key in p_values}
 
 

@@ -62,8 +62,8 @@ def unproven_by_holm(reason: str, step: Step) -> tuple[str, str]:
     """Reason and next step of a FAIL that does not stand among all limits of its device."""
     return (
         f"{reason.rstrip('. ')}; but it is one of {step.limits} limits of this device, and so many let one fail by "
-        f"chance: the probability of such a value at a device that meets the limit is {_percent(step.p)}, and Holm's "
-        f"test at {_percent(FAMILY_ALPHA)} for all of them together asks for {_percent(step.needed)} here.",
+        f"chance: a device that meets this limit shows such a value with a probability of {_percent(step.p)}, which "
+        f"counts as {_percent(step.adjusted)} among them (Holm), more than {_percent(FAMILY_ALPHA)}.",
         _REPEAT,
     )
 
@@ -75,7 +75,7 @@ def _held(row: Row, step: Step | None) -> Row:
         **row.evidence.facts,
         _HOLM: row.verdict.value,
         "holm_p": step.p,
-        "holm_needed_p": step.needed,
+        "holm_adjusted_p": step.adjusted,
         "holm_limits": step.limits,
     }
     row = msgspec.structs.replace(row, evidence=msgspec.structs.replace(row.evidence, facts=facts))
