@@ -265,7 +265,7 @@ def _judge_journal(path: Path, limits_path: Path, rule: DecisionRule, *, as_json
     contents = read_journal(path)
     for note in contents.notes:
         print(f"note: {note}", file=sys.stderr)
-    judged = judge_rows(contents.rows, limits, rule, source=str(limits_path))
+    judged = _together(judge_rows(contents.rows, limits, rule, source=str(limits_path)))
     if as_json:
         print(_json([_row_object(each) for each in judged]))
     else:
@@ -278,6 +278,20 @@ def _judge_journal(path: Path, limits_path: Path, rule: DecisionRule, *, as_json
     required = [each.new for each in judged if each.row.required]
     proven = bool(required) and all(verdict is Verdict.PASS for verdict in required)
     return 0 if proven and contents.complete and not missing else 1
+
+
+def _together(judged: list[Rejudged]) -> list[Rejudged]:
+    """With what the rows of each device say of one another, as on its sheet."""
+    from dataclasses import replace
+
+    from pytest_netperf.record.together import together
+
+    found: dict[int, Rejudged] = {}
+    for serial in {each.row.device.serial for each in judged}:
+        own = [(place, each) for place, each in enumerate(judged) if each.row.device.serial == serial]
+        for (place, each), row in zip(own, together([each.again for _, each in own]), strict=True):
+            found[place] = replace(each, new=row.verdict, reason=row.reason, again=row)
+    return [found[place] for place in range(len(judged))]
 
 
 def _row_object(judged: Rejudged) -> dict[str, Any]:

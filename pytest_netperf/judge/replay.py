@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import msgspec
+
 from pytest_netperf.errors import LimitError, QuantityError, RecordError
 from pytest_netperf.judge.assessment import assess_limits
 from pytest_netperf.judge.decision import DecisionRule
@@ -109,6 +111,8 @@ class Rejudged:
     margin: float | None
     rule: str | None
     """The decision rule; None for a row that is not judged again."""
+    again: Row
+    """The row as it would have been judged; itself when it is not judged again."""
 
 
 def judge_rows(rows: Sequence[Row], limits: Sequence[Limit], rule: DecisionRule, *, source: str) -> list[Rejudged]:
@@ -141,7 +145,7 @@ def judge_row(row: Row, limits: Sequence[Limit], rule: DecisionRule, *, source: 
 def _kept(row: Row, verdict: Verdict, reason: str) -> Rejudged:
     return Rejudged(
         row=row, id=row.id, statistic=row.statistic, old=row.verdict, new=verdict, value=row.value, reason=reason,
-        limit=row.limit, margin=row.margin, rule=None,
+        limit=row.limit, margin=row.margin, rule=None, again=row,
     )  # fmt: skip
 
 
@@ -174,17 +178,35 @@ def _judged(
         link_speed_bps=_link_speed(row),
         no_limit=f"No limit of {source} applies to this {what}.",
     )
+    resolved, facts = found.resolved, {**row.evidence.facts, **found.facts}
+    again = msgspec.structs.replace(
+        row,
+        id=id,
+        statistic=text,
+        value=found.value,
+        uncertainty=found.uncertainty.expanded,
+        limit=None if resolved is None else resolved.text,
+        limit_low=None if resolved is None else resolved.low,
+        limit_high=None if resolved is None else resolved.high,
+        rule=None if resolved is None else found.rule.name_and_role,
+        margin=found.judgement.margin,
+        verdict=found.judgement.verdict,
+        reason=found.judgement.reason,
+        next_step=found.judgement.next_step,
+        evidence=msgspec.structs.replace(row.evidence, facts=facts),
+    )
     return Rejudged(
         row=row,
+        again=again,
         id=id,
         statistic=text,
         old=old,
-        new=found.judgement.verdict,
-        value=found.value,
-        reason=found.judgement.reason,
-        limit=None if found.resolved is None else found.resolved.text,
-        margin=found.judgement.margin,
-        rule=None if found.resolved is None else found.rule.name_and_role,
+        new=again.verdict,
+        value=again.value,
+        reason=again.reason,
+        limit=again.limit,
+        margin=again.margin,
+        rule=again.rule,
     )
 
 

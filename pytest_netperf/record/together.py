@@ -13,7 +13,7 @@ import msgspec
 
 from pytest_netperf.judge.doubt_runs import compare_rows
 from pytest_netperf.judge.holm import FAMILY_ALPHA, Step, is_statistical, p_value, step_down
-from pytest_netperf.judge.verdict import Verdict
+from pytest_netperf.judge.verdict import WORST_LAST, Verdict
 from pytest_netperf.quantities import format_value
 from pytest_netperf.record.schema import Row
 
@@ -46,16 +46,27 @@ def family_of(rows: Iterable[Row]) -> dict[str, Step]:
     Nothing where there is only one: its FAIL already has the risk that its rule states. Of several attempts of a row
     the one that is worst counts.
     """
-    p_values: dict[str, float] = {}
+    counted: dict[str, Row] = {}
     for row in rows:
-        if not row.required or row.value is None or row.statistic is not None or row.verdict not in _COUNTED:
-            continue
-        if not is_statistical(row.rule, row.evidence.facts):
-            continue
-        p = p_value(row.value, row.uncertainty, row.limit_low, row.limit_high, row.evidence.facts)
-        if p is not None:
-            p_values[row.id] = min(p, p_values.get(row.id, 1.0))
+        if row.required and row.statistic is None and row.verdict in _COUNTED:
+            counted[row.id] = min(row, counted.get(row.id, row), key=_worst_first)
+    p_values = {
+        row_id: p
+        for row_id, row in counted.items()
+        if is_statistical(row.rule, row.evidence.facts) and (p := _p_value(row)) is not None
+    }
     return step_down(p_values) if len(p_values) > 1 else {}
+
+
+def _worst_first(row: Row) -> tuple[int, bool, float, int]:
+    """As the ledger chooses among attempts."""
+    return -WORST_LAST.index(row.verdict), row.margin is not None, row.margin or 0.0, -row.attempt
+
+
+def _p_value(row: Row) -> float | None:
+    if row.value is None:
+        return None
+    return p_value(row.value, row.uncertainty, row.limit_low, row.limit_high, row.evidence.facts)
 
 
 def unproven_by_holm(reason: str, step: Step) -> tuple[str, str]:
