@@ -64,7 +64,7 @@ def _worst_first(row: Row) -> tuple[int, bool, float, int]:
 
 
 def _p_value(row: Row) -> float | None:
-    if row.value is None:
+    if row.value is None or not row.uncertainty:  # what is exact fails by no chance
         return None
     return p_value(row.value, row.uncertainty, row.limit_low, row.limit_high, row.evidence.facts)
 

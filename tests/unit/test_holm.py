@@ -293,6 +293,7 @@ def test_one_limit_alone_keeps_the_risk_of_its_rule():
         {"rule": "guarded (vendor)"},
         {"rule": None},
         {"uncertainty": None},
+        {"uncertainty": 0.0},
         {"statistic": "min interval"},
         {"required": False},
     ],
