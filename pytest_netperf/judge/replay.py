@@ -216,10 +216,10 @@ def _applies(limits: Sequence[Limit], key: str, row: Row) -> bool:
 
 def _statistic(row: Row) -> Statistic:
     """The statistic of a recorded row. Raises LimitError for one that this version does not know."""
-    for words in (f"{row.statistic} >=", f">= {row.statistic}"):
-        found, rest = read_statistic(words)
-        if found != MEAN and rest == ">=":
-            return found
+    words = f">= {row.statistic}" if str(row.statistic).startswith("in ") else f"{row.statistic} >="
+    found, rest = read_statistic(words)
+    if found != MEAN and rest == ">=":
+        return found
     raise LimitError(f"the statistic {row.statistic!r} of this row is not known to this version.")
 
 
