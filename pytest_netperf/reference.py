@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_netperf.record.schema import Planned, TesterReference
     from pytest_netperf.traffic.engine import Engine
 
-__all__ = ["Wanted", "default_store", "obtain", "wanted"]
+__all__ = ["Wanted", "default_store", "obtain", "reference_key", "wanted"]
 
 _DURATION_S, _OMIT_S = 2, 1
 
@@ -100,7 +100,7 @@ def obtain(
 
     ``before`` is told the seconds of traffic before any is measured. One that cannot be measured says why.
     """
-    keys = {want: _key(want, engine) for want in wants}
+    keys = {want: reference_key(want, engine) for want in wants}
 
     def stored() -> dict[Wanted, TesterReference]:
         found = {want: store.read(key) for want, key in keys.items()} if not fresh else {}
@@ -119,7 +119,8 @@ def obtain(
     return tuple(known[want] for want in keys)
 
 
-def _key(want: Wanted, engine: Engine) -> ReferenceKey:
+def reference_key(want: Wanted, engine: Engine) -> ReferenceKey:
+    """Under which the store keeps a reference of this machine."""
     import platform
 
     from pytest_netperf.record.reference_store import ReferenceKey
