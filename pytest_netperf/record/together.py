@@ -17,12 +17,9 @@ from pytest_netperf.judge.verdict import WORST_LAST, Verdict
 from pytest_netperf.quantities import format_value
 from pytest_netperf.record.schema import Row
 
-__all__ = ["OWN_CHECK", "family_of", "together", "unproven_by_holm"]
+__all__ = ["OWN_CHECK", "family_of", "together"]
 
-_REPEAT = (
-    "Repeat this measurement (repeat=5) or measure for longer: a device that does not meet the limit then fails "
-    "clearly."
-)
+_THEN = ": a device that does not meet the limit then fails clearly."
 _COUNTED = frozenset({Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE})
 _HOLM = "holm_verdict"
 OWN_CHECK = "own_check"
@@ -69,13 +66,14 @@ def _p_value(row: Row) -> float | None:
     return p_value(row.value, row.uncertainty, row.limit_low, row.limit_high, row.evidence.facts)
 
 
-def unproven_by_holm(reason: str, step: Step) -> tuple[str, str]:
+def _unproven(row: Row, step: Step) -> tuple[str, str]:
     """Reason and next step of a FAIL that does not stand among all limits of its device."""
+    how = "(repeat=5), or measure for longer" if row.quantity == "throughput" else "and make its uncertainty smaller"
     return (
-        f"{reason.rstrip('. ')}; but it is one of {step.limits} limits of this device, and so many let one fail by "
+        f"{row.reason.rstrip('. ')}; but it is one of {step.limits} limits of this device, and so many let one fail by "
         f"chance: a device that meets this limit shows such a value with a probability of {_percent(step.p)}, which "
         f"counts as {_percent(step.adjusted)} among them (Holm), more than {_percent(FAMILY_ALPHA)}.",
-        _REPEAT,
+        f"Repeat this measurement {how}{_THEN}",
     )
 
 
@@ -92,7 +90,7 @@ def _held(row: Row, step: Step | None) -> Row:
     row = msgspec.structs.replace(row, evidence=msgspec.structs.replace(row.evidence, facts=facts))
     if step.stands:
         return row
-    reason, next_step = unproven_by_holm(row.reason, step)
+    reason, next_step = _unproven(row, step)
     return msgspec.structs.replace(row, verdict=Verdict.INCONCLUSIVE, reason=reason, next_step=next_step)
 
 
