@@ -344,3 +344,45 @@ def test_an_uncertainty_that_is_none_is_refused_and_the_row_says_so(project, unc
     assert list(run.verdicts.values()) == ["ERROR"], run.text
     run.has("the uncertainty must be a finite number of at least 0 in 'W', the expanded one (k = 2)")
     run.is_clean()
+
+
+# ---- series ----------------------------------------------------------------------------------------------------------
+
+DIP = "seconds,bits\n" + "1.0,2353000000\n" * 62 + "1.0,1000000000\n"
+
+
+@pytest.mark.parametrize(
+    ("limit", "verdict", "value"),
+    [
+        ("p5 of intervals >= 2.3 Gbps", "PASS", 2.353e9),
+        ("min interval >= 2.3 Gbps", "FAIL", 1e9),
+        ("min interval >= 40 % of ceiling", "PASS", 1e9),
+        ("p1 of intervals >= 2.3 Gbps", "INCONCLUSIVE", None),
+    ],
+)
+def test_a_series_by_its_statistic(project, limit, verdict, value):
+    project.write({"dip.csv": DIP})
+    arguments = ("judge", "--series", "dip.csv", "--limit", limit, "--profile", "fixed", "--link-speed", "2.5G")
+    (found,) = json.loads(project.command(*arguments, "--json").stdout)
+    assert (found["verdict"], found["value_bps"], found["uncertainty_bps"]) == (verdict, value, None)
+    assert (found["seconds_used"], found["stopped_early"]) == (63, False)
+    text = project.command(*arguments).stdout
+    assert "is exactly at the limit is accepted or rejected by chance" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--limit", "min interval >= 2 Gbps"), "only the mean is judged sequentially"),
+        (("--limit", "p5 of intervals >= 2 Gbps", "--profile", "screening"), "add --profile fixed"),
+        (("--limit", ">= 2 Gbps in 4 of 5 runs", "--profile", "fixed"), "a series is one run"),
+        (("--limit", "p5 >= 2 Gbps", "--profile", "fixed"), "write 'p5 of intervals'"),
+        (("--limit", "min interval >= 3 Gbps", "--profile", "fixed", "--link-speed", "2.5G"), "can never be reached"),
+    ],
+)
+def test_a_series_that_cannot_be_judged_so_is_wrong_use(project, arguments, says):
+    project.write({"dip.csv": DIP})
+    done = project.command("judge", "--series", "dip.csv", *arguments)
+    assert done.returncode == 2
+    assert says in " ".join(done.stdout.split())
+    assert "Traceback" not in done.stdout

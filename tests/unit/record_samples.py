@@ -54,6 +54,7 @@ def plan_of(rows, **changes):
             device=row.device,
             link=row.link,
             quantity=row.quantity,
+            statistic=row.statistic,
             unit=row.unit,
             limit=row.limit,
             conditions=row.conditions,
