@@ -15,6 +15,7 @@ import msgspec
 from pytest_netperf.judge.verdict import WORST_LAST
 from pytest_netperf.quantities import format_value
 from pytest_netperf.record.schema import Row
+from pytest_netperf.record.wording import quantity_text
 from pytest_netperf.report.sheet import sheet_folder
 
 __all__ = ["header", "row"]
@@ -34,7 +35,7 @@ def row(cells: list[str], text: str | None, output_dir: Path, run_id: str, html_
         cells[_BEFORE:_BEFORE] = ["<td></td>"] * 4
         return
     worst = max(rows, key=lambda each: (each.required, WORST_LAST.index(each.verdict)))
-    value = "" if worst.value is None else f"{worst.quantity} {format_value(worst.value, worst.unit)}"
+    value = "" if worst.value is None else f"{quantity_text(worst)} {format_value(worst.value, worst.unit)}"
     sheet = sheet_folder(output_dir, worst.device.serial, run_id) / "sheet.html"
     address = quote(os.path.relpath(sheet, html_dir))
     cells[_BEFORE:_BEFORE] = [
