@@ -59,6 +59,7 @@ WINDOW: Final = KnownDoubt(
 DOUBTS: Final = (RWND_LIMITED, SNDBUF_LIMITED, WINDOW)
 
 _LIMITED_SHARE: Final = 0.3
+_LEAST_BUSY_S: Final = 0.5
 _HOSTS_ANSWER_S: Final = 50e-6
 _SMALL_WINDOW: Final = 256 * 1024
 _WINDOW_SLACK: Final = 1.1  # a smoothed round-trip time is no exact one
@@ -96,8 +97,10 @@ def _queued_on_the_way(scene: Scene, flow: Flow, times: TcpTimes) -> bool:
 
 
 def _times(scene: Scene, flow: Flow) -> TcpTimes | None:
+    """The account of a direction, unless it is of its first moments only: there every window is still small."""
     seen = scene.observation.tcp if scene.observation is not None else ()
-    return next((times for times in seen if times.direction == flow.direction and times.busy_s > 0), None)
+    own = (times for times in seen if times.direction == flow.direction)
+    return next((times for times in own if times.busy_s >= _LEAST_BUSY_S * times.connections), None)
 
 
 def window_limited(scene: Scene) -> Iterator[Doubt]:

@@ -105,6 +105,8 @@ def test_the_kernel_knows_better_than_the_window():
     assert names(seen(result)) == ["Window limited"]
     assert names(seen(result, account())) == []
     assert names(seen(result, account(busy_s=0.0))) == ["Window limited"]
+    assert names(seen(result, account(0.9, busy_s=0.4))) == ["Window limited"]  # the first moments of a run
+    assert names(seen(result, account(0.9, busy_s=0.9, connections=2))) == ["Window limited"]
     assert names(seen(result, account(direction="reverse"))) == ["Window limited"]
 
 
