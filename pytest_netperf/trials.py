@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pytest_netperf.judge.doubts import Findings, examine
-from pytest_netperf.judge.throughput import profile_facts
+from pytest_netperf.judge.throughput import method_facts
 from pytest_netperf.judge.values import traffic_values
 from pytest_netperf.quantities import get_quantity
 from pytest_netperf.record.schema import Evidence, Run, SeriesPoint
@@ -156,7 +156,7 @@ def _trial_of_run(
                 **_facts(measurement),
                 **({"tester_limited": findings.tester_limited} if findings.tester_limited else {}),
                 "rate_explained": findings.rate_explained,
-                **(profile_facts(call.profile, plan.method.run_to_run) if call.profile is not None else {}),
+                **method_facts(call.profile, plan.method.run_to_run),
                 **({"not_stopped_because": call.not_stopped} if call.not_stopped else {}),
                 **link_facts,
             },

@@ -15,27 +15,29 @@ from pytest_netperf.judge.decision import DecisionRule
 from pytest_netperf.judge.judgement import Judgement, Measured, judge
 from pytest_netperf.judge.limits import ResolvedLimit
 from pytest_netperf.judge.profile import Profile, get_profile
-from pytest_netperf.judge.row_uncertainty import RowUncertainty, uncertainty_of_series
+from pytest_netperf.judge.row_uncertainty import DECLARED, RowUncertainty, declared_in, uncertainty_of_series
 from pytest_netperf.judge.series import SeriesVerdict, judge_series
 from pytest_netperf.judge.statistics import Sample, Uncertainty, small_sample_factor
 from pytest_netperf.judge.verdict import Verdict, worst
 from pytest_netperf.quantities import format_value
 from pytest_netperf.record.schema import Evidence
 
-__all__ = ["ByMethod", "by_method", "profile_facts"]
+__all__ = ["ByMethod", "by_method", "method_facts"]
 
 _REPEAT: Final = "Find out what differs from run to run (cable, port, heat), then repeat the measurement."
 _DECIDED: Final = (Verdict.PASS, Verdict.FAIL)
 
 
-def profile_facts(profile: Profile, run_to_run: float | None) -> dict[str, Any]:
-    """What a row must hold so that its profile can be applied again."""
-    return {
-        "profile": profile.name,
-        "profile_duration_s": profile.duration_s,
-        "profile_omit_s": profile.omit_s,
-        **({"declared_run_to_run": run_to_run} if run_to_run is not None else {}),
-    }
+def method_facts(profile: Profile | None, run_to_run: float | None) -> dict[str, Any]:
+    """What a row must hold so that its method can be applied again."""
+    facts: dict[str, Any] = {} if run_to_run is None else {DECLARED: run_to_run}
+    if profile is not None:
+        facts |= {
+            "profile": profile.name,
+            "profile_duration_s": profile.duration_s,
+            "profile_omit_s": profile.omit_s,
+        }
+    return facts
 
 
 def _profile_in(facts: Mapping[str, Any]) -> Profile | None:
@@ -84,11 +86,11 @@ def _by_profile(
     profile: Profile,
 ) -> ByMethod:
     judgement = judge(measured, limit)
+    declared = declared_in(evidence.facts)
     missing = uncertainty_of_series(evidence.series, evidence.series_from, protocol)
-    declared = evidence.facts.get("declared_run_to_run")
-    declared = float(declared) if isinstance(declared, int | float) else None
     found = None
-    if judgement.verdict not in (Verdict.ERROR, Verdict.INVALID) and missing.parts is not None:
+    believed = measured.value is not None and judgement.verdict not in (Verdict.ERROR, Verdict.INVALID)
+    if believed and missing.parts is not None:
         found = _judge_again(evidence, limit, profile, rule, declared)
     if found is None or found.value_bps is None:
         if judgement.verdict in _DECIDED:
@@ -134,13 +136,13 @@ def _of_runs(
     rule: DecisionRule,
 ) -> ByMethod:
     profile = _profile_in(evidence.facts)
+    # A guard band is for the mean; of each run it is only asked whether it agrees.
+    each_rule = rule if profile is not None and profile.sequential else DecisionRule()
     ones = []
     for run in evidence.runs:
         one = replace(measured, value=run.throughput_bps)
         if profile is not None:
-            facts = {key: value for key, value in evidence.facts.items() if key == "declared_run_to_run"}
-            each = Evidence(series=run.evidence.series, series_from=run.evidence.series_from, facts=facts)
-            ones.append(_by_profile(one, limit, each, protocol, rule, profile))
+            ones.append(_by_profile(one, limit, run.evidence, protocol, each_rule, profile))
         else:
             known = uncertainty_of_series(run.evidence.series, run.evidence.series_from, protocol)
             ones.append(ByMethod(value=one.value, judgement=judge(one, limit), uncertainty=known))

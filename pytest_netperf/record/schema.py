@@ -54,7 +54,7 @@ class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
     """Throughput of one interval, for the plot."""
 
     start_s: float
-    """Start of the interval in s after the start of the traffic."""
+    """Start of the interval in s after the counted window began; below zero for what was omitted before it."""
     seconds: float
     """Length of the interval in s."""
     throughput_bps: float

@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from pytest_netperf.judge.method import BETWEEN_RUNS
 from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.quantities import format_value
 from pytest_netperf.record.schema import Row, Sheet
@@ -169,6 +170,7 @@ def _runs(rows: Iterable[Row]) -> Iterable[dict[str, Any]]:
                     ceiling=row.ceiling if bounds else None,
                     style=verdict_class(row.verdict),
                     title=f"Throughput over time, {printable(_name(row))}",
+                    others=[run.evidence.series for run in evidence.runs if run.evidence.series != evidence.series],
                 )
                 if show[id(row)]
                 else ""
@@ -176,11 +178,24 @@ def _runs(rows: Iterable[Row]) -> Iterable[dict[str, Any]]:
             "series_from": evidence.series_from if show[id(row)] else None,
             "facts": [_fact(name, value) for name, value in facts[:_FACTS_SHOWN]],
             "more_facts": max(0, len(facts) - _FACTS_SHOWN),
+            "repeated": _repeated(row),
             "uncertainty": _uncertainty(row),
             "reference": reference_text(row),
             "doubts": evidence.doubts,
             "attempts": [_attempt(item, row.unit) for item in attempts] if isinstance(attempts, list) else [],
         }
+
+
+def _repeated(row: Row) -> str:
+    """The runs of a repeated measurement, in their order; the thick line of the plot is the slowest of them."""
+    runs, facts = row.evidence.runs, row.evidence.facts
+    if not runs:
+        return ""
+    shown = ", ".join(
+        "no value" if run.throughput_bps is None else value_text(run.throughput_bps, "bit/s") for run in runs
+    )
+    between = BETWEEN_RUNS.get(facts.get("between_runs", "connection"), "")
+    return f"{len(runs)} of {facts.get('runs_asked', len(runs))} runs, between them {between}: {shown}"
 
 
 def _uncertainty(row: Row) -> str:

@@ -82,43 +82,38 @@ def throughput_plot(
     ceiling: float | None = None,
     style: str = "",
     title: str = "Throughput over time",
+    others: Iterable[Sequence[SeriesPoint]] = (),
 ) -> str:
     """Throughput of each interval as steps over time, from 0, with limit and ceiling drawn in and labelled.
 
-    Omitted seconds lie on a grey ground, in a grey line. A gap between intervals stays a gap. "" without a point.
+    Omitted seconds lie on a grey ground, in a grey line. A gap between intervals stays a gap. ``others`` are further
+    runs of the same measurement, as thin grey lines. "" without a point.
     """
-    points = sorted(
-        (
-            p
-            for p in series
-            if _drawable(p.throughput_bps) is not None
-            and _drawable(p.start_s) is not None
-            and 0 < p.seconds < _TOO_LARGE
-        ),
-        key=lambda p: p.start_s,
-    )
+    points = _drawable_points(series)
     if not points:
         return ""
+    thin = [[p for p in _drawable_points(other) if not p.omitted] for other in others]
     named = (("ceiling", _drawable(ceiling)), ("limit", _drawable(limit_low)), ("limit", _drawable(limit_high)))
     lines = [(name, number) for name, number in named if number is not None]
-    top = max([p.throughput_bps for p in points] + [number for _, number in lines]) * 1.04 or 1.0
-    end = max(p.start_s + p.seconds for p in points)
+    every = [*points, *(p for other in thin for p in other)]
+    top = max([p.throughput_bps for p in every] + [number for _, number in lines]) * 1.04 or 1.0
+    begin, end = min(0.0, *(p.start_s for p in every)), max(p.start_s + p.seconds for p in every)
 
     def x(second: float) -> float:
-        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * second / end
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * (second - begin) / (end - begin)
 
     def y(bps: float) -> float:
         return _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * bps / top
 
     left, right, floor = _n(_LEFT), _n(_WIDTH - _RIGHT), _n(y(0))
     parts = []
-    for begin, finish in _omitted_spans(points):
+    for first, last in _omitted_spans(points):
         parts.append(
-            f'<rect class="omitted" x="{_n(x(begin))}" y="{_n(_TOP)}" width="{_n(x(finish) - x(begin))}" '
+            f'<rect class="omitted" x="{_n(x(first))}" y="{_n(_TOP)}" width="{_n(x(last) - x(first))}" '
             f'height="{_n(y(0) - _TOP)}"/>'
         )
-        if x(finish) - x(begin) > 38:
-            parts.append(_text(x(begin) + 3, y(0) - 4, "omitted", "note"))
+        if x(last) - x(first) > 38:
+            parts.append(_text(x(first) + 3, y(0) - 4, "omitted", "note"))
     factor, unit = _scale(top)
     for tick in _ticks(top / factor, 4):
         level = y(tick * factor)
@@ -131,6 +126,7 @@ def throughput_plot(
     parts.append(f'<line class="base" x1="{left}" x2="{right}" y1="{floor}" y2="{floor}"/>')
     for name, number in lines:
         parts.append(f'<line class="{name}" x1="{left}" x2="{right}" y1="{_n(y(number))}" y2="{_n(y(number))}"/>')
+    parts += [f'<path class="series unused" d="{_steps(other, x, y)}"/>' for other in thin if other]
     for omitted in (True, False):
         path = _steps([p for p in points if p.omitted is omitted], x, y)
         if path:
@@ -139,7 +135,16 @@ def throughput_plot(
         text_x = _WIDTH - _RIGHT + 6
         parts.append(f'<line class="leader" x1="{right}" y1="{_n(y(number))}" x2="{_n(text_x - 1)}" y2="{_n(level)}"/>')
         parts.append(_text(text_x + 1, level + 3, f"{name} {value_text(number, 'bit/s')}", "label"))
-    return _svg("plot", _WIDTH, _HEIGHT, _describe(title, points, lines, end), parts)
+    return _svg("plot", _WIDTH, _HEIGHT, _describe(title, points, lines, end - begin), parts)
+
+
+def _drawable_points(series: Iterable[SeriesPoint]) -> list[SeriesPoint]:
+    drawable = [
+        p
+        for p in series
+        if _drawable(p.throughput_bps) is not None and abs(p.start_s) < _TOO_LARGE and 0 < p.seconds < _TOO_LARGE
+    ]
+    return sorted(drawable, key=lambda p: p.start_s)
 
 
 def _describe(title: str, points: Sequence[SeriesPoint], lines: Iterable[tuple[str, float]], end: float) -> str:

@@ -39,6 +39,7 @@ from pytest_netperf.fixtures import Iperf3
 from pytest_netperf.judge.conditions import CONDITION_KEYS
 from pytest_netperf.judge.limit_text import is_limit_text, parse_limit
 from pytest_netperf.judge.limits_file import parse_limits_file
+from pytest_netperf.judge.method import DURATION_S, OMIT_S
 from pytest_netperf.judge.values import TRAFFIC_QUANTITIES
 from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
 from pytest_netperf.links.link import Endpoint, Link, Process

@@ -39,7 +39,7 @@ def refused(options, *args: str, ini: str = "") -> list[str]:
 
 def test_without_anything_the_defaults(options, pytester):
     assert options() == Options(output=pytester.path / "netperf-results")
-    assert (Options().duration_s, Options().omit_s, Options().slots, Options().engine) == (10.0, 1.0, 1, "iperf3")
+    assert (Options().duration_s, Options().omit_s, Options().slots, Options().engine) == (None, None, 1, "iperf3")
 
 
 def test_every_option_of_the_command_line(options, pytester):
