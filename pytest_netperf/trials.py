@@ -158,6 +158,7 @@ def _trial_of_run(
                 "rate_explained": findings.rate_explained,
                 **method_facts(call.profile, plan.method.run_to_run),
                 **({"not_stopped_because": call.not_stopped} if call.not_stopped else {}),
+                **_made_like_this(plan.link),
                 **link_facts,
             },
             doubts=findings.shown_for("throughput"),
@@ -183,6 +184,15 @@ def ceilings_of(plan: ItemPlan, workload: Workload) -> dict[str, float]:
     assert plan.link is not None
     speed_bps, mtu = plan.link.link.line_rate_bps, plan.link.settings.mtu
     return {} if speed_bps is None else rates_of(ceiling_bps(workload, speed_bps, mtu), workload, mtu)
+
+
+def _made_like_this(link: LinkPlan) -> dict[str, Any]:
+    """What was done to a simulated link on purpose."""
+    fault, shaped = link.link.fault, link.link.shaped
+    return {
+        **({"simulated_fault": fault.label} if fault is not None else {}),
+        **({} if shaped else {"simulated_unshaped": True}),
+    }
 
 
 def _tolerance(workload: Workload, burst_bits: float, bounds: dict[str, float]) -> float:

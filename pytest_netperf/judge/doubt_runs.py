@@ -46,6 +46,7 @@ _WAYS: Final = ("forward", "reverse")
 _NOT_ALIKE: Final = frozenset({"test", "direction", "mss", "mtu"})
 _FACTS_ALIKE: Final = (
     "engine", "congestion", "offered_bps", "asked_window_bytes", "asked_length_bytes", "asked_zerocopy", "asked_dscp",
+    "simulated_fault", "simulated_unshaped",
 )  # fmt: skip
 
 

@@ -46,6 +46,7 @@ def test_doubts_on_rows_that_pass_and_on_a_row_that_fails(project):
         (doubt,) = [text for text in row["evidence"]["doubts"] if text.startswith("Directions differ: ")]
         assert re.match(r"Directions differ: Forward delivered 9\d.* Mbit/s and reverse 4\d.* Mbit/s\. ", doubt)
         assert any(text.startswith("Too few intervals: ") for text in row["evidence"]["doubts"])  # of one second
+        assert row["evidence"]["facts"]["simulated_fault"] == "fault-rate50M-b-to-a"
     (failed,) = [row for row in rows if row["verdict"] == "FAIL"]
     assert failed["evidence"]["facts"]["rate_explained"] is True
     assert not any(text.startswith("Simulated link too slow") for text in failed["evidence"]["doubts"])

@@ -82,6 +82,7 @@ def test_of_several_rows_of_a_direction_the_best_counts():
         {"facts": {"asked_window_bytes": 4096}},
         {"facts": {"congestion": "bbr"}},
         {"facts": {"engine": "libiperf"}},
+        {"facts": {"simulated_fault": "fault-loss1%"}},
         {"offloads": "off"},
     ],
     ids=str,
