@@ -1,7 +1,8 @@
 """The acceptance of two small routers on simulated links, one good and one with a known-bad port: ``./run demo``.
 
-First it measures for two seconds what this machine can prove, and plans only ports below that. Sheets and journal go to
-``netperf-results/`` of the current folder. Exit code 0 when the good device was ACCEPTED and the bad one REJECTED.
+First it measures what this machine can prove (the tester reference), and plans only ports below that. Sheets and
+journal go to ``netperf-results/`` of the current folder. Exit code 0 when the good device was ACCEPTED and the bad one
+REJECTED.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pytest_netperf.errors import NetperfError
+from pytest_netperf.errors import NetperfError, StationError
+from pytest_netperf.reference import Wanted, default_store, obtain
+from pytest_netperf.traffic.engine import make_engine
 
 SUITE = Path(__file__).resolve().parent / "r86s_u4"
 GOOD, BAD = "R86S-U4-0007", "R86S-U4-0008"
@@ -36,7 +39,7 @@ def main() -> int:
 
     cpus = len(os.sched_getaffinity(0))
     try:
-        proven_bps = unshaped_bps()
+        proven_bps = proven_throughput_bps()
     except NetperfError as error:
         print(f"This machine cannot run the demo: {error}", file=sys.stderr)
         return 1
@@ -70,22 +73,12 @@ def main() -> int:
     return 1
 
 
-def unshaped_bps() -> float:
-    """What one TCP stream delivers over a simulated link that nothing slows but this machine, in bit/s."""
-    from pytest_netperf.links.link import bring_up
-    from pytest_netperf.links.owner import Owner
-    from pytest_netperf.observe.measure import measure
-    from pytest_netperf.traffic.engine import make_engine
-    from pytest_netperf.traffic.result import Workload
-
-    engine = make_engine("iperf3")
-    owner = Owner()
-    try:
-        link = bring_up(owner, "unshaped", name="unshaped", speed_bps=None, mtu=9000)
-        measurement = measure(engine, link, Workload(duration_s=2, omit_s=0), slots=1)
-    finally:
-        owner.close()
-    return min(flow.received_bps or 0.0 for flow in measurement.result.flows)
+def proven_throughput_bps() -> float:
+    """The tester reference at MTU 9000, measured now; the run that follows finds it stored. Raises NetperfError."""
+    (reference,) = obtain([Wanted(link=None, mtu=9000)], make_engine("iperf3"), default_store(), fresh=True)
+    if reference.throughput_bps is None:
+        raise StationError(f"what it can do was not measured: {reference.missing}")
+    return reference.throughput_bps
 
 
 def choose_bench(proven_bps: float, cpus: int) -> tuple[Path | None, str]:

@@ -103,6 +103,7 @@ class Home:
             **self.traces.environment,
             "HOME": str(self.path),
             "TMPDIR": str(self.path),
+            "XDG_STATE_HOME": "",
             "PYTHONPATH": self.search_path,
             "PYTHONDONTWRITEBYTECODE": "1",
             "COLUMNS": "400",
@@ -200,6 +201,26 @@ def test_the_users_tests_keep_their_user_and_network(home: Home, open_kernel: No
     done = home.run(*workers)
     assert done.returncode == 0, done.stdout
     assert "3 passed" in done.stdout
+
+
+def test_the_tester_reference_is_in_the_home_of_its_user(home: Home, open_kernel: None):
+    (home.path / "test_it.py").write_text(FIVE_LINES)
+    state = home.path / ".local" / "state" / "pytest-netperf"
+    done = home.run("-onetperf_reference=auto")
+    assert "tester reference: measuring" in done.stdout, done.stdout + done.stderr
+    (reference,) = home.sheet()["reference"]
+    assert reference["throughput_bps"] > 100e6
+    assert {path.stat().st_uid for path in (state, *state.iterdir())} == {home.uid}
+
+    os.chown(state, 0 if os.getuid() == 0 else home.uid, -1)  # as after a first run by sudo
+    state.chmod(0o555)
+    for path in state.glob("*.json"):
+        path.unlink()
+    done = home.run("-onetperf_reference=auto")
+    state.chmod(0o755)
+    assert "tester reference: it cannot be stored (" in done.stdout, done.stdout + done.stderr
+    assert "Permission denied" in done.stdout
+    assert done.returncode == 0
 
 
 def test_loss(home: Home, open_kernel: None):
