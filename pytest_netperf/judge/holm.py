@@ -20,7 +20,8 @@ p is the probability to see a value as bad as this, or worse, though the device 
 
 by Student's distribution, with the degrees of freedom of Welch and Satterthwaite (GUM G.4.1); the parts are without the
 factor that widens them in U for small samples, because the distribution has it. A value that has only its U: normal,
-u = U / 2. A run that was allowed to stop early: at least 1 / (2 E) of its always-valid bound (`judge.sequential`).
+u = U / 2. A run that was allowed to stop early: the smaller of 1 / (2 E) of its always-valid bound (`judge.sequential`)
+and p times the number of looks, one a second (Bonferroni); the former is sharper near the limit, the latter far off.
 """
 
 from __future__ import annotations
@@ -64,8 +65,7 @@ class Step:
 
 def is_statistical(rule: str | None, facts: Mapping[str, Any]) -> bool:
     """Whether a FAIL under this rule, of a row with these facts, rests on a statistical decision."""
-    profile = PROFILES.get(str(facts.get("profile")))
-    return rule == _CLAIMS or (profile is not None and profile.sequential)
+    return rule == _CLAIMS or _may_stop(facts)
 
 
 def step_down(p_values: Mapping[Key, float]) -> dict[Key, Step]:
@@ -93,7 +93,7 @@ def p_value(
     width = high - low if low is not None and high is not None else math.inf
     worst = max(distances)
     p = min(1.0, _tail(worst, expanded, facts) + _tail(worst + width, expanded, facts))
-    return max(p, _always_valid(worst, facts))
+    return max(p, _stopped_p(p, worst, facts)) if _may_stop(facts) else p
 
 
 def _tail(distance: float, expanded: float, facts: Mapping[str, Any]) -> float:
@@ -118,16 +118,20 @@ def _tail(distance: float, expanded: float, facts: Mapping[str, Any]) -> float:
     return student_tail(distance / u, 1 / spent if spent > 0 else math.inf)
 
 
-def _always_valid(distance: float, facts: Mapping[str, Any]) -> float:
-    """One-sided p of a run that may have been stopped because it looked bad; 0 for one that could not be stopped."""
+def _may_stop(facts: Mapping[str, Any]) -> bool:
     profile = PROFILES.get(str(facts.get("profile")))
+    return profile is not None and profile.sequential
+
+
+def _stopped_p(p: float, distance: float, facts: Mapping[str, Any]) -> float:
+    """p of a run that may have been stopped because it looked bad, where a run of fixed length has ``p``."""
+    looks = max(1.0, _number(facts, "profile_duration_s") or PROFILES[str(facts["profile"])].duration_s)
+    bounds = [0.5, looks * p]  # a half is what any value on the bad side says
     within, n_eff = _number(facts, "uncertainty_within_bps"), _number(facts, "n_eff")
-    if profile is None or not profile.sequential or within is None or n_eff is None:
-        return 0.0
-    if distance <= 0:
-        return 0.5
-    sd = within / small_sample_factor(n_eff) * math.sqrt(max(n_eff, 1.0))
-    return min(0.5, 0.5 * math.exp(-log_e_value(distance, sd, n_eff)))
+    if distance > 0 and within is not None and n_eff is not None:
+        sd = within / small_sample_factor(n_eff) * math.sqrt(max(n_eff, 1.0))
+        bounds.append(0.5 * math.exp(-log_e_value(distance, sd, n_eff)))
+    return min(bounds)
 
 
 def _ratio(distance: float, u: float) -> float:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from record_samples import RUN, make_row, plan_of
 
 from pytest_netperf.judge.holm import FAMILY_ALPHA, is_statistical, p_value, step_down
+from pytest_netperf.judge.sequential import log_e_value
 from pytest_netperf.judge.statistics import small_sample_factor
 from pytest_netperf.judge.student import student_tail
 from pytest_netperf.judge.verdict import WORST_LAST, DeviceVerdict, Verdict
@@ -136,6 +137,11 @@ def test_a_run_that_could_stop_early_has_the_p_of_its_always_valid_bound():
     assert fixed is not None
     assert stopped is not None
     assert stopped > fixed == whole
+    assert stopped == pytest.approx(0.5 * math.exp(-log_e_value(4.0, 1.0 / small_sample_factor(8) * math.sqrt(8), 8)))
+    far = facts_of(4, 1.0)
+    assert p_value(-4000.0, 2.0, 100.0, None, {**far, "profile": "screening"}) == pytest.approx(
+        60 * p_value(-4000.0, 2.0, 100.0, None, far)
+    )
     assert p_value(104.0, 2.0, 100.0, None, facts_of(8, 1.0, profile="screening")) > 0.5
 
 
