@@ -224,7 +224,7 @@ def _possible(measured: Measured, judgement: Judgement) -> bool:
 def _with_all_runs(judgement: Judgement, evidence: Evidence) -> Judgement:
     """A run that was asked for and never made may be the one that misses the limit."""
     made, asked = len(evidence.runs), evidence.facts.get("runs_asked", 0)
-    if judgement.verdict is not Verdict.PASS or not made or made >= asked:
+    if judgement.verdict is not Verdict.PASS or not made or not isinstance(asked, int) or made >= asked:
         return judgement
     reason = f"Only {made} of {asked} runs were made: {judgement.reason}"
     return Judgement(Verdict.INCONCLUSIVE, reason, "Find out why the others failed.", judgement.margin)
@@ -241,7 +241,8 @@ def _uncertainty(
         declared = declared_in(evidence.facts)
         protocol = conditions.get("protocol")
         return uncertainty_of_series(evidence.series, evidence.series_from, protocol, declared_between=declared)
-    expanded, basis = counted_uncertainty(measured.quantity, measured.value, evidence.facts)
+    facts = _facts_of_loss(measured.value, evidence) if measured.quantity == "frame_loss_ratio" else evidence.facts
+    expanded, basis = counted_uncertainty(measured.quantity, measured.value, facts)
     if expanded is None:
         return RowUncertainty(missing=basis)
     return RowUncertainty(stated=expanded, basis=basis)
@@ -251,5 +252,11 @@ def _zero_loss(measured: Measured, evidence: Evidence) -> float | None:
     """What no loss among so many frames leaves possible; None where there was one, or nobody knows the frames."""
     if measured.quantity != "frame_loss_ratio" or measured.value != 0:
         return None
-    frames = frames_of(0.0, evidence.facts)
+    frames = frames_of(0.0, _facts_of_loss(0.0, evidence))
     return None if frames is None else zero_loss_bound(frames)
+
+
+def _facts_of_loss(ratio: float, evidence: Evidence) -> Mapping[str, Any]:
+    """The facts that hold the frames behind a loss ratio: of repeated runs, those of the run with this ratio."""
+    every = (evidence.facts, *(run.evidence.facts for run in evidence.runs))
+    return next((facts for facts in every if frames_of(ratio, facts) is not None), evidence.facts)

@@ -130,7 +130,7 @@ class SeriesJudge:
             if missing is not None:
                 judgement = _open(f"The series is too short: {missing}.", _MEASURE_LONGER, judgement.margin)
             elif self.limit.statistic != MEAN:
-                of_interval, judgement = self._of_intervals(value, kept)
+                of_interval, judgement = self._of_intervals(value, window)
             else:
                 judgement = self._decide(judgement, value, uncertainty, kept, shapes)
         doubts = (
@@ -255,13 +255,13 @@ class SeriesJudge:
             f"always-valid bound ({ALPHA * 100:g} % on either side) excludes the limit.",
         )
 
-    def _of_intervals(self, mean: float, kept: list[Sample]) -> tuple[float | None, Judgement]:
-        """The verdict on a quantile or extreme of the whole run."""
+    def _of_intervals(self, mean: float, window: list[Sample]) -> tuple[float | None, Judgement]:
+        """The verdict on a quantile or extreme of everything after the omit: a slow start is one of its seconds."""
         statistic = self.limit.statistic
-        found = statistic_of_samples(statistic, kept)
+        found = statistic_of_samples(statistic, window)
         if found.value_bps is None:
             return None, _open(f"{statistic.text} is not known: {found.missing}.", found.next_step, None)
-        judgement = compare(self._measured(mean, kept), found.value_bps, self.limit)
+        judgement = compare(self._measured(mean, window), found.value_bps, self.limit)
         judgement = replace(judgement, reason=f"{statistic.text} ({found.intervals} of them): {judgement.reason}")
         unknown = RowUncertainty(missing=f"none is determined for a limit {statistic.text}")
         return found.value_bps, guard(judgement, found.value_bps, unknown, self.limit, self.rule)

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from pytest_netperf.judge.assessment import assess, risk_of
+from pytest_netperf.judge.assessment import assess, assess_limits, risk_of
 from pytest_netperf.judge.count_uncertainty import STATED, ZERO_LOSS
 from pytest_netperf.judge.decision import get_rule
 from pytest_netperf.judge.judgement import Measured
@@ -16,7 +16,7 @@ from pytest_netperf.judge.limits import resolve
 from pytest_netperf.judge.statistic import MEAN, Statistic
 from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.quantities import get_quantity
-from pytest_netperf.record.schema import Evidence, SeriesPoint
+from pytest_netperf.record.schema import Evidence, Run, SeriesPoint
 
 PASS, FAIL, OPEN, INVALID, ERROR = (
     Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.INVALID, Verdict.ERROR,
@@ -207,6 +207,68 @@ def test_the_band_is_shown_in_the_unit_of_the_quantity():
     facts = {"source": "recorded by the test", STATED: 1.5}
     found = assess(measured(59.5, "temperature"), limit, evidence(**facts), {}, VENDOR)
     assert "guard band of 1.5 \u00b0C" in found.judgement.reason
+
+
+def test_the_worst_loss_of_repeated_runs_has_the_frames_of_its_run():
+    def run(ratio, frames):
+        return Run(throughput_bps=1e8, evidence=evidence(packets=frames, frame_loss_ratio=ratio))
+
+    whole = Evidence(facts={"packets": 1000, "frame_loss_ratio": 0.0}, runs=(run(0.0, 1000), run(0.01, 5000)))
+    found = assess(measured(0.01, "frame_loss_ratio"), None, whole, {"protocol": "udp"}, SIMPLE)
+    assert "5000 frames" in found.facts["uncertainty_from"]
+    assert ZERO_LOSS not in found.facts
+    none = Evidence(facts={"packets": 1000, "frame_loss_ratio": 0.0}, runs=(run(0.0, 1000), run(0.0, 5000)))
+    found = assess(measured(0.0, "frame_loss_ratio"), None, none, {"protocol": "udp"}, SIMPLE)
+    assert found.facts[ZERO_LOSS] == pytest.approx(3 / 1000, rel=0.01)
+
+
+# ---- the limit and the rule that apply -------------------------------------------------------------------------------
+
+
+def by_limits(*texts, own=None, run=SIMPLE, statistic=MEAN, value=2.34e9, **conditions):
+    limits = [parse_limit("throughput", text, conditions=given, rule=rule) for text, given, rule in texts]
+    known = {"protocol": "tcp", "mtu": 1500, **conditions}
+    return assess_limits(
+        measured(value), limits, evidence(DIP), known, run, statistic=statistic, own_rule=own, no_limit="None."
+    )
+
+
+@pytest.mark.parametrize(
+    ("own", "of_limit", "of_run", "rule"),
+    [
+        (None, None, SIMPLE, SIMPLE),
+        (None, None, VENDOR, VENDOR),
+        (None, BUYER, VENDOR, BUYER),
+        (None, SIMPLE, VENDOR, SIMPLE),
+        (VENDOR, BUYER, SIMPLE, VENDOR),
+        (SIMPLE, BUYER, VENDOR, SIMPLE),
+    ],
+)
+def test_the_rule_is_that_of_the_test_then_of_the_limit_then_of_the_run(own, of_limit, of_run, rule):
+    assert by_limits((">= 2 Gbps", {}, of_limit), own=own, run=of_run).rule == rule
+
+
+def test_each_statistic_takes_its_own_limit():
+    both = [(">= 2 Gbps", {}, None), ("min interval >= 2 Gbps", {}, None)]
+    mean, slowest = by_limits(*both), by_limits(*both, statistic=Statistic("min"))
+    assert (mean.limit.text, mean.judgement.verdict) == (">= 2 Gbit/s", PASS)
+    assert (slowest.limit.text, slowest.judgement.verdict) == ("min interval >= 2 Gbit/s", FAIL)
+    neither = by_limits(*both, statistic=P5)
+    assert (neither.limit, neither.judgement.verdict, neither.judgement.reason) == (None, OPEN, "None.")
+
+
+def test_limits_with_an_equal_claim_decide_nothing_and_mend_nothing():
+    two = [(">= 2 Gbps", {"mtu": 1500}, None), (">= 1 Gbps", {"protocol": "tcp"}, None)]
+    found = by_limits(*two)
+    assert (found.judgement.verdict, found.limit, found.resolved) == (OPEN, None, None)
+    assert "apply with equal right" in found.judgement.reason
+    assert found.judgement.next_step == "Correct the limit and run again."
+    assert by_limits(*two, value=math.nan).judgement.verdict is INVALID
+    unresolved = by_limits((">= 90 % of link speed", {}, None))
+    assert unresolved.judgement.verdict is OPEN
+    assert unresolved.limit is not None
+    assert unresolved.resolved is None
+    assert "the link has no speed" in unresolved.judgement.reason
 
 
 # ---- risk ------------------------------------------------------------------------------------------------------------
