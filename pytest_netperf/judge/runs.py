@@ -77,7 +77,7 @@ def _said(values: Sequence[float], missed: Sequence[int], limit: ResolvedLimit, 
     number, worst = min(enumerate(values, 1), key=lambda item: distance_of(item[1], limit))
     bound = limit.low if limit.low is not None and (limit.high is None or worst < limit.high) else limit.high
     shown = format_value(worst, unit) if bound is None else format_pair(worst, bound, unit)[0]
-    return f"{text}, the worst (run {number}) with {shown}"
+    return f"{text}, with {shown}" if len(values) == 1 else f"{text}, the worst (run {number}) with {shown}"
 
 
 def _required(limit: ResolvedLimit, needed: int, asked: int) -> str:
