@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 from record_samples import RUN, make_row, plan_of
 
 from pytest_netperf.errors import RecordError
+from pytest_netperf.judge.doubt_reference import reference_facts
 from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
 from pytest_netperf.record.ledger import build_sheets
 from pytest_netperf.record.schema import DeviceInfo, Evidence, SeriesPoint
+from pytest_netperf.reference import Wanted
 from pytest_netperf.report import sheet as sheet_module
 from pytest_netperf.report.legend import DEVICE_LEGEND, ROW_LEGEND, verdict_class
 from pytest_netperf.report.plots import bullet_graph, throughput_plot
@@ -523,3 +525,57 @@ def test_drawings_take_any_number(series, value, low, high, ceiling):
         assert svg == "" or svg.startswith("<svg")
         drawn = re.sub(r'aria-label="[^"]*"|<text.*?</text>', "", svg)
         assert not re.search("nan|inf", drawn)
+
+
+# the tester reference
+
+VETH = Wanted(link=None, mtu=1500)
+MEASURED = VETH.reference(
+    throughput_bps=23.4e9,
+    measured_at="2026-11-30T08:15:00+00:00",
+    host="bench-1",
+    kernel="6.1.0-18",
+    software="iperf 3.12",
+    stored=True,
+)
+
+
+def with_reference(*references, **changes):
+    row = make_row("p2", Verdict.FAIL, value=1.897e9, **changes)
+    facts = {**row.evidence.facts, **reference_facts(references, row.conditions)}
+    row = msgspec.structs.replace(row, evidence=msgspec.structs.replace(row.evidence, facts=facts))
+    return sheet_of(row, run=msgspec.structs.replace(RUN, reference=references))
+
+
+def test_the_reference_stands_beside_the_ceiling_with_its_origin():
+    page = page_of(with_reference(MEASURED))
+    assert "2.354 Gbit/stester 23.4 Gbit/s" in page.text.replace(" tester", "tester")
+    origin = "measured 2026-11-30 08:15 UTC by an earlier run"
+    assert f"tester reference 23.4 Gbit/s (veth pair, unshaped, MTU 1500); {origin}" in page.text
+    assert "Conditions, station, software, tester reference" in page.text
+    assert f"23.4 Gbit/s (TCP, 1 stream); {origin}; host bench-1, kernel 6.1.0-18, iperf 3.12" in page.text
+    document = json.loads(sheet_json(with_reference(MEASURED)))
+    VALIDATOR.validate(document)
+    (reference,) = document["reference"]
+    assert (reference["throughput_bps"], reference["mtu"], reference["stored"]) == (23.4e9, 1500, True)
+
+
+def test_a_reference_that_this_run_measured_and_what_disturbed_it():
+    fresh = msgspec.structs.replace(MEASURED, stored=False, note="Other processes used 90 % of a CPU.")
+    page = page_of(with_reference(fresh))
+    assert page.text.count("measured 2026-11-30 08:15 UTC by this run") == 2
+    assert page.text.count("may be too low: Other processes used 90 % of a CPU.") == 2
+
+
+def test_without_a_reference_the_sheet_says_why():
+    page = page_of(with_reference(VETH.reference(missing="iperf3 is not installed")))
+    assert "veth pair, unshaped, MTU 1500not measured: iperf3 is not installed" in page.text.replace("1500 ", "1500")
+    assert "tester reference not measured: iperf3 is not installed" in page.text
+    assert "<small>tester" not in page.text
+
+
+def test_an_older_journal_has_no_reference_and_its_sheet_does_not_speak_of_one():
+    page = page_of(good())
+    assert "Conditions, station, software" in page.text
+    assert "software, tester reference" not in page.text
+    assert json.loads(sheet_json(good()))["reference"] == []
