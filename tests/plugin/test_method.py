@@ -166,7 +166,6 @@ def second_time(monkeypatch):
     assert "the link did not come up again" in by_verdict["ERROR"]["reason"]
     kept = [row for row in run.sheet["rows"] if row["evidence"].get("runs")]
     assert len(kept[0]["evidence"]["runs"]) == 2
-    assert "2 of 4 runs were made" in kept[0]["reason"]
 
 
 # ---- choosing --------------------------------------------------------------------------------------------------------
@@ -254,4 +253,5 @@ def test_the_rule_of_a_mark_wins_over_the_one_of_the_run(project):
 def test_a_declared_spread_is_part_of_the_uncertainty(project):
     run = run_of(project, LINK + LIMIT + "def test_a(iperf3): iperf3.tcp(duration=3)", "--netperf-run-to-run=1%")
     row = only_row(run)
-    assert row["uncertainty"] == pytest.approx(2 * 0.01 * row["value"], rel=0.1)
+    assert row["evidence"]["facts"]["uncertainty_between"] == pytest.approx(0.01 * row["value"], rel=0.01)
+    assert row["uncertainty"] >= 2 * 0.01 * row["value"] * 0.99
