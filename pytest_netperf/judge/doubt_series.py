@@ -69,7 +69,14 @@ FEW: Final = KnownDoubt(
     meaning="Nothing says whether the rate was steady.",
     next_step="Measure for longer (--netperf-duration), or in shorter intervals.",
 )
-DOUBTS: Final = (STALL, STEP, TREND, BIMODAL, OUTLIERS, SHORT, FEW)
+HELD_UP: Final = KnownDoubt(
+    name="iperf3 held up",
+    kind="tester",
+    sign="An interval lasted longer than asked, by half of it and 0.2 s.",
+    meaning="The iperf3 that counted was stopped, or got no CPU, and the data waited for it.",
+    next_step="Find out what stopped it, and run it again.",
+)
+DOUBTS: Final = (STALL, STEP, TREND, BIMODAL, OUTLIERS, SHORT, FEW, HELD_UP)
 
 _FEWEST: Final = 3
 _SHORT_SHARE: Final = 0.95
@@ -78,6 +85,8 @@ _HICCUP_SECONDS: Final = 0.01  # of data: a shaper's burst, the last words of ip
 _END_SECONDS: Final = 0.05
 _GRAINS: Final = 2
 _STEP_BEFORE_MODES: Final = 1.5
+_LATE_SHARE: Final = 1.5
+_LATE_SECONDS: Final = 0.2
 _SMALLEST_COUNT: Final = 10  # datagrams an interval must hold for its rate to mean anything
 
 
@@ -209,4 +218,17 @@ def too_few_intervals(scene: Scene) -> Iterator[Doubt]:
             yield FEW.seen(f"The {flow.direction} run has {count} interval{'' if count == 1 else 's'} that count.")
 
 
-RULES: Final = (data_stall, rate_shape, outlier_intervals, run_too_short, too_few_intervals)
+def held_up(scene: Scene) -> Iterator[Doubt]:
+    """A timer that was late: the program that counts did not run."""
+    nominal_s = scene.result.workload.interval_s
+    for flow in scene.result.flows:
+        late = [each for each in counted(flow) if each.seconds > _LATE_SHARE * nominal_s + _LATE_SECONDS]
+        if late:
+            worst = max(late, key=lambda interval: interval.seconds)
+            yield HELD_UP.seen(
+                f"An interval of the {flow.direction} run took {format_value(worst.seconds, 's', 3)} instead of "
+                f"{format_value(nominal_s, 's', 3)}, at {format_value(max(0.0, worst.start_s), 's', 3)}."
+            )
+
+
+RULES: Final = (data_stall, rate_shape, outlier_intervals, run_too_short, too_few_intervals, held_up)

@@ -42,6 +42,21 @@ LOSS_CONTRADICTED: Final = KnownDoubt(
     meaning="One of the two counts is wrong, as between iperf3 3.14 or newer and 3.13 or older (esnet/iperf#2055).",
     next_step="Use the same iperf3 at both ends, and hold the port counters against it.",
 )
+COUNTED_TWICE: Final = KnownDoubt(
+    name="Datagrams counted twice",
+    kind="invalid",
+    sign="More UDP bytes were received than sent, by 0.01 % and 10 datagrams (5 % with omitted seconds).",
+    meaning="Something on the way sends datagrams twice; iperf3 counts both as delivered, so that the rate is too high "
+    "and the loss too low.",
+    next_step="Look for a loop, a bond or a mirror port on the way, and at the device itself.",
+)
+OUT_OF_ORDER: Final = KnownDoubt(
+    name="Datagrams out of order",
+    kind="device",
+    sign="UDP datagrams, 10 or more and above 0.01 % of them, arrived after a later one, or a second time.",
+    meaning="They overtook one another on the way, or were sent twice.",
+    next_step="Look at how the device spreads its traffic over queues, CPUs or links.",
+)
 ASYMMETRY: Final = KnownDoubt(
     name="Directions differ",
     kind="device",
@@ -49,7 +64,9 @@ ASYMMETRY: Final = KnownDoubt(
     meaning="The fault is in one direction only: one transmitter, one receiver, one ring.",
     next_step="Swap the two ends of the cable: if the slow direction stays with the port, it is the port.",
 )
-DOUBTS: Final = (LARGE_PACKETS, RETRANSMITS, IMPOSSIBLE_LOSS, LOSS_CONTRADICTED, ASYMMETRY)
+DOUBTS: Final = (
+    LARGE_PACKETS, RETRANSMITS, IMPOSSIBLE_LOSS, LOSS_CONTRADICTED, COUNTED_TWICE, OUT_OF_ORDER, ASYMMETRY,
+)  # fmt: skip
 
 ASYMMETRY_SHARE: Final = 0.8
 _ONE_WINDOW_SENT: Final = 8e6
@@ -57,6 +74,9 @@ _ONE_WINDOW_RECEIVED: Final = 1e6
 _FEW_SEGMENTS: Final = 2
 _RETRANSMITS: Final = 100
 _RETRANSMITS_PER_GB: Final = 100.0
+_FEW_DATAGRAMS: Final = 10
+_FEW_OF_THEM: Final = 1e-4
+_EDGE: Final = 0.05  # of the bytes, in flight at the end of the omitted seconds
 
 
 def large_packets_stopped(scene: Scene, flow: Flow) -> bool:
@@ -119,10 +139,44 @@ def loss_contradicts_bytes(scene: Scene) -> Iterator[Doubt]:
         if flow.received_bytes is None:
             continue
         missing = 1 - flow.received_bytes / flow.sent_bytes
+        if _twice(scene, flow):
+            continue
         if abs(missing - flow.frame_loss_ratio) > allowed:
             yield LOSS_CONTRADICTED.seen(
                 f"The {flow.direction} run reports {format_value(flow.frame_loss_ratio, 'ratio', 3)} of its datagrams "
                 f"lost, but {format_value(missing, 'ratio', 3)} of the bytes are missing."
+            )
+
+
+def _twice(scene: Scene, flow: Flow) -> float:
+    """How many UDP bytes were received more than sent, as a share; 0 where the edges of the run explain it."""
+    workload = scene.result.workload
+    sent, received = flow.sent_bytes, flow.received_bytes
+    if workload.protocol != "udp" or not sent or received is None:
+        return 0.0
+    share = received / sent - 1
+    few = max(_EDGE if workload.omit_s else _FEW_OF_THEM, _FEW_DATAGRAMS / max(flow.packets or 1, 1))
+    return share if share > few else 0.0
+
+
+def counted_twice(scene: Scene) -> Iterator[Doubt]:
+    """A receiver that got more than was sent."""
+    for flow in scene.result.flows:
+        if share := _twice(scene, flow):
+            yield COUNTED_TWICE.seen(
+                f"The {flow.direction} run received {format_value(flow.received_bytes or 0, 'B')} of the "
+                f"{format_value(flow.sent_bytes or 0, 'B')} that were sent, {format_value(share, 'ratio', 3)} more."
+            )
+
+
+def out_of_order(scene: Scene) -> Iterator[Doubt]:
+    """Datagrams that others overtook."""
+    for flow in scene.result.flows:
+        late, packets = flow.out_of_order or 0, flow.packets or 0
+        if packets and late >= _FEW_DATAGRAMS and late > _FEW_OF_THEM * packets:
+            yield OUT_OF_ORDER.seen(
+                f"Of {packets} datagrams of the {flow.direction} run {late} "
+                f"({format_value(late / packets, 'ratio', 3)}) arrived after a later one, or a second time."
             )
 
 
@@ -137,4 +191,7 @@ def directions_differ(scene: Scene) -> Iterator[Doubt]:
         )
 
 
-RULES: Final = (large_packets, many_retransmits, impossible_loss, loss_contradicts_bytes, directions_differ)
+RULES: Final = (
+    large_packets, many_retransmits, impossible_loss, loss_contradicts_bytes, counted_twice, out_of_order,
+    directions_differ,
+)  # fmt: skip

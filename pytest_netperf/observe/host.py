@@ -115,13 +115,21 @@ def between(before: HostReading, after: HostReading) -> Host:
 
 
 def _others(before: HostReading, after: HostReading, seconds: float) -> tuple[BusyProcess, ...]:
-    """The busiest processes; one that started meanwhile with all its time. One that ended meanwhile is not seen."""
-    used = []
+    """The busiest processes, those of one name together: many small ones take as much as a large one.
+
+    One that started meanwhile counts with all its time. One that ended meanwhile is not seen.
+    """
+    groups: dict[str, list[float]] = {}
     for pid, (started, name, ticks) in after.processes.items():
         first = before.processes.get(pid)
         spent = (ticks - (first[2] if first and first[0] == started else 0)) / _TICKS_PER_SECOND
-        if seconds > 0 and spent >= _WORTH_NAMING * seconds:
-            used.append(BusyProcess(name=name, cpu_s=round(spent, 2)))
+        if spent > 0:
+            groups.setdefault(name, []).append(spent)
+    used = [
+        BusyProcess(name=name if len(each) == 1 else f"{name} x {len(each)}", cpu_s=round(sum(each), 2))
+        for name, each in groups.items()
+        if seconds > 0 and sum(each) >= _WORTH_NAMING * seconds
+    ]
     used.sort(key=lambda process: process.cpu_s, reverse=True)
     return tuple(used[:_NAMED_PROCESSES])
 

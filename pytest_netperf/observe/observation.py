@@ -27,7 +27,7 @@ class PortCounters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BusyProcess(msgspec.Struct, frozen=True, kw_only=True):
-    """A process of this machine that is not part of the run, and the CPU time it took meanwhile."""
+    """A process of this machine that is not part of the run, or several of one name, and the CPU time it took."""
 
     name: str
     cpu_s: float

@@ -53,6 +53,8 @@ def combine(workload: Workload, client: Process, server: Process) -> Readings:
                 )
         if witness is not None and witness.intervals and witness.intervals_from == "receiver":
             flow = msgspec.structs.replace(flow, intervals=witness.intervals, intervals_from="receiver")
+        if witness is not None and flow.out_of_order is None:
+            flow = msgspec.structs.replace(flow, out_of_order=witness.out_of_order)
         if witness is not None and flow.tcp is None:  # the server sends in reverse
             flow = msgspec.structs.replace(flow, tcp=witness.tcp)
         flows.append(flow)

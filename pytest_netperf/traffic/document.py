@@ -173,6 +173,8 @@ def _flow(end: dict[str, Any], direction: Way, suffix: str, frame_bytes: int | N
 
     if draft.protocol == "udp" and not (draft.role == "server" and writer == "sender"):
         fields |= _loss_fields(got_row if "packets" in got_row else udp_row, fields, frame_bytes, draft)
+        if writer == "receiver":
+            fields["out_of_order"] = _out_of_order(end)
     elif draft.omit_s == 0 and got_bytes and sent_bytes and got_bytes > 1.01 * sent_bytes:
         draft.doubts.append(
             "More bytes were received than sent, which cannot be without -O: a count is wrong, repeat the run."
@@ -254,6 +256,14 @@ def _loss_fields(row: dict[str, Any], sums: dict[str, Any], frame_bytes: int | N
         "frame_loss_ratio": loss.ratio,
         "jitter_s": jitter_ms / 1000 if jitter_ms is not None else None,
     }
+
+
+def _out_of_order(end: dict[str, Any]) -> int | None:
+    """Datagrams that arrived after later ones, of all streams that the writer received; None when one does not say."""
+    streams = [as_dict(as_dict(part).get("udp")) for part in as_list(end.get("streams"))]
+    counts = [count(stream.get("out_of_order")) for stream in streams if stream.get("sender") is not True]
+    known = [each for each in counts if each is not None]
+    return sum(known) if known and len(known) == len(counts) else None
 
 
 def _has_sides(streams: Any) -> bool:

@@ -145,6 +145,11 @@ def frame_loss(
     gap = abs(offered * (1 - reported) - received_bytes)
     if gap <= in_flight_bytes + 16 * (frame_bytes or 0):
         return Loss(reported)
+    if received_bytes > offered:
+        return Loss(
+            recomputed,
+            "More UDP bytes were received than sent: some datagrams arrived twice, and the received rate counts both.",
+        )
     return Loss(
         recomputed,
         f"The reported frame loss of {reported:.2%} contradicts the bytes, which say {recomputed:.2%}: "

@@ -81,6 +81,8 @@ class Flow(msgspec.Struct, frozen=True, kw_only=True):
     lost_packets: int | None = None
     frame_loss_ratio: float | None = None
     jitter_s: float | None = None
+    out_of_order: int | None = None
+    """UDP datagrams that arrived after a later one, or a second time; only the receiver's own document says it."""
     intervals: tuple[Interval, ...] = ()
     """Receiver's intervals where known, else the sender's. Tails shorter than 10 % of the interval are dropped."""
     intervals_from: Literal["receiver", "sender"] | None = None

@@ -265,3 +265,57 @@ def both(forward: float, reverse: float | None, **workload) -> Result:
 )
 def test_the_two_directions_of_one_run(forward, reverse, raised):
     assert ("Directions differ" in names(seen(both(forward, reverse)))) is raised
+
+
+def test_datagrams_that_were_counted_twice_make_a_rate_invalid():
+    flow = udp_flow()
+    flow = REPLACE(flow, received_bytes=int(flow.sent_bytes * 1.02), out_of_order=20_000)
+    findings = look(run(flow, workload=UDP))
+    (text,) = [text for text in findings.invalid if text.startswith("Datagrams counted twice")]
+    assert "2 % more" in text
+    assert "UDP loss contradicts the bytes" not in names(findings)
+    assert "Datagrams out of order" in names(findings)
+
+
+@pytest.mark.parametrize(
+    ("more_bytes", "omit_s"),
+    [(0, 0), (9 * 1448, 0), (int(2e9 / 8 * 10 * 0.04), 1)],
+    ids=["none", "a few", "on the way at the omit edge"],
+)
+def test_a_receiver_that_got_hardly_more_than_was_sent_is_no_doubt(more_bytes, omit_s):
+    flow = udp_flow()
+    flow = REPLACE(flow, received_bytes=flow.sent_bytes + more_bytes)
+    assert "Datagrams counted twice" not in names(look(run(flow, workload=REPLACE(UDP, omit_s=omit_s))))
+
+
+def test_tcp_takes_each_segment_once():
+    flow = REPLACE(tcp_flow(), sent_bytes=1_000_000)
+    assert "Datagrams counted twice" not in names(look(run(flow)))
+
+
+@pytest.mark.parametrize(
+    ("late", "packets", "doubted"),
+    [(None, 10_000, False), (0, 10_000, False), (9, 10_000, False), (10, 10_000, True), (60, 1_000_000, False)],
+)
+def test_datagrams_that_others_overtook(late, packets, doubted):
+    flow = REPLACE(udp_flow(), packets=packets, out_of_order=late)
+    findings = look(run(flow, workload=UDP))
+    assert ("Datagrams out of order" in names(findings)) is doubted
+    assert "Datagrams out of order" not in (findings.tester_limited or ""), "the device may be the cause"
+
+
+@pytest.mark.parametrize(("seconds", "doubted"), [(1.0, False), (1.69, False), (1.71, True), (4.0, True)])
+def test_an_interval_that_came_late_is_the_testers(seconds, doubted):
+    flow = tcp_flow(rate_bps=CEILING_BPS * 0.8)
+    first, *others = flow.intervals
+    long = REPLACE(others[4], seconds=seconds)
+    findings = look(run(REPLACE(flow, intervals=(first, *others[:4], long, *others[5:]))))
+    assert ("iperf3 held up" in names(findings)) is doubted
+    assert ("iperf3 held up" in (findings.tester_limited or "")) is doubted
+
+
+def test_an_omitted_interval_may_be_late():
+    flow = tcp_flow(rate_bps=CEILING_BPS * 0.8)
+    first, *others = flow.intervals
+    findings = look(run(REPLACE(flow, intervals=(REPLACE(first, seconds=3.0), *others))))
+    assert "iperf3 held up" not in names(findings)

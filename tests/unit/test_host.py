@@ -73,6 +73,17 @@ def test_processes_by_what_they_used_meanwhile():
     assert len(found) == 5
 
 
+def test_many_small_processes_of_one_name_count_together():
+    """Each of them takes too little to be named."""
+    before = reading(processes={1: (10, "cc1", 5 * TICK)})
+    small = {number: (20, "cc1", TICK // 4) for number in range(2, 42)}
+    after = later(processes={1: (10, "cc1", 5 * TICK), **small, 50: (20, "ld", TICK)})
+    assert [(process.name, process.cpu_s) for process in between(before, after).others] == [
+        ("cc1 x 40", 10.0),
+        ("ld", 1.0),
+    ]
+
+
 def test_a_busy_process_of_this_machine_is_named_and_this_one_is_not(tmp_path):
     program = tmp_path / "a) busy (one"  # a name that a careless reader of /proc/PID/stat splits at
     program.symlink_to(sys.executable)

@@ -591,3 +591,30 @@ def test_import_for_people_names_both_directions_and_the_reason():
     assert "contradicts the bytes" in text
     assert "1 of 2 can be trusted." in text
     assert render([]) == "No file was given."
+
+
+def test_only_the_receiver_says_what_came_out_of_order():
+    """The sender's document has a zero there, which is no count."""
+    text = (SAMPLES / "o10_312srv_321cli_udp_loss_reported_zero.json").read_text()
+    assert read_output(text).flows[0].out_of_order is None
+    document = json.loads(text)
+    document["start"].pop("connecting_to", None)
+    document["start"]["accepted_connection"] = {"host": "198.18.0.1", "port": 40000}
+    for stream in document["end"]["streams"]:
+        stream["udp"] |= {"sender": False, "out_of_order": 7}
+    assert read_output(json.dumps(document)).flows[0].out_of_order == 7
+    for stream in document["end"]["streams"]:
+        del stream["udp"]["out_of_order"]
+    assert read_output(json.dumps(document)).flows[0].out_of_order is None
+
+
+def test_datagrams_that_arrived_twice_are_called_so():
+    text = (SAMPLES / "o10_312srv_321cli_udp_loss_reported_zero.json").read_text()
+    document = json.loads(text)
+    document["end"]["sum_received"]["bytes"] = int(document["end"]["sum_sent"]["bytes"] * 1.1)
+    document["end"]["sum_received"]["bits_per_second"] = (
+        document["end"]["sum_received"]["bytes"] * 8 / document["end"]["sum_received"]["seconds"]
+    )
+    found = read_output(json.dumps(document))
+    assert not found.trusted
+    assert "some datagrams arrived twice" in found.reason
