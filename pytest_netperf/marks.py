@@ -234,8 +234,8 @@ def _ip_version(value: Any) -> int:
 def _fault(value: Any) -> Fault | None:
     if value is None:
         return None
-    # Late: this loads tomllib, for the one mark in a hundred that has a fault.
-    from pytest_netperf.bench.bench_file import parse_fault
+    # Late: for the one mark in a hundred that has a fault.
+    from pytest_netperf.bench.fault_table import parse_fault
 
     fault, mistakes = parse_fault(value, "fault")
     if fault is None:

@@ -1,11 +1,11 @@
 """Loss in bursts: the fault `loss` with `burst` of a simulated link, by an nftables counter at the receiving end.
 
     table netdev netperf {
-      chain CHAIN { type filter hook ingress device PORT priority 0; numgen inc mod PERIOD < BURST drop }
+      chain CHAIN { type filter hook ingress device PORT priority 0; numgen inc mod PERIOD >= PERIOD - BURST drop }
     }
 
 The counter remembers where it is from frame to frame, which no classic BPF program can: of every PERIOD frames the
-first BURST are lost, PERIOD = BURST / share. So each burst has exactly that length, and they are evenly spaced. The
+last BURST are lost, PERIOD = BURST / share. So each burst has exactly that length, and they are evenly spaced. The
 messages are written here: pyroute2 knows no numgen, and a machine that simulates links need not have nft.
 
 Needs CONFIG_NF_TABLES_NETDEV and CONFIG_NFT_NUMGEN, and CAP_NET_ADMIN in the namespace only.
@@ -36,7 +36,7 @@ _ERROR = 2
 _NF_DROP = 0
 _NUMGEN_INCREMENTAL = 0
 _BYTEORDER_HTON = 1
-_CMP_LT = 2
+_CMP_GTE = 5
 _REGISTER_VERDICT, _REGISTER = 0, 1
 
 
@@ -51,14 +51,14 @@ def lose_bursts(ipr: Any, index: int, burst: int, ratio: float) -> None:
     hook = _nested(4, _be32(1, _NF_NETDEV_INGRESS) + _be32(2, 0) + _attribute(3, chain))
     numgen = _be32(1, _REGISTER) + _be32(2, period) + _be32(3, _NUMGEN_INCREMENTAL)
     byteorder = _be32(1, _REGISTER) + _be32(2, _REGISTER) + _be32(3, _BYTEORDER_HTON) + _be32(4, 4) + _be32(5, 4)
-    below = _be32(1, _REGISTER) + _be32(2, _CMP_LT) + _nested(3, _be32(1, burst))
+    in_burst = _be32(1, _REGISTER) + _be32(2, _CMP_GTE) + _nested(3, _be32(1, period - burst))
     verdict = _be32(1, _REGISTER_VERDICT) + _nested(2, _nested(2, _be32(1, _NF_DROP)))
     expressions = b"".join(
         _nested(1, _attribute(1, name) + _nested(2, data))
         for name, data in (
             (b"numgen\0", numgen),
             (b"byteorder\0", byteorder),
-            (b"cmp\0", below),
+            (b"cmp\0", in_burst),
             (b"immediate\0", verdict),
         )
     )

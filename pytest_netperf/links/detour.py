@@ -57,12 +57,12 @@ class Detour:
         waiting: deque[tuple[float, bytes]] = deque()
         while True:
             left = max(0.0, waiting[0][0] - time.monotonic()) if waiting else None
-            ready, _, _ = select.select([self._socket, self._stop], [], [], left)
+            ready, _, _ = select.select([self._socket.fileno(), self._stop], [], [], left)
             if self._stop in ready:
                 break
             now = time.monotonic()
             with contextlib.suppress(BlockingIOError):
-                while self._socket in ready:
+                while ready:
                     waiting.append((now + self._hold_s, self._socket.recv(_LONGEST_FRAME)))
             while waiting and waiting[0][0] <= now:
                 with contextlib.suppress(OSError):  # the link is going down
