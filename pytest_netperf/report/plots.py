@@ -97,8 +97,8 @@ def throughput_plot(
     lines = [(name, number) for name, number in named if number is not None]
     every = [*points, *(p for other in thin for p in other)]
     top = max([p.throughput_bps for p in every] + [number for _, number in lines]) * 1.04 or 1.0
-    begin, end = min(0.0, *(p.start_s for p in every)), max(p.start_s + p.seconds for p in every)
-    end = end if end > begin else begin + 1.0  # an interval too short to be added to its start
+    # Zero is in the picture, so that it has a width whatever the series holds.
+    begin, end = min(0.0, *(p.start_s for p in every)), max(0.0, *(p.start_s + p.seconds for p in every))
 
     def x(second: float) -> float:
         return _LEFT + (_WIDTH - _LEFT - _RIGHT) * (second - begin) / (end - begin)
