@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_netperf.judge import (
+    doubt_heat,
     doubt_iperf3,
     doubt_link,
     doubt_reference,
@@ -45,6 +46,7 @@ RULES: Final[tuple[Callable[[Scene], Iterator[Doubt]], ...]] = (
     *doubt_tcp.RULES,
     *doubt_stream.RULES,
     *doubt_series.RULES,
+    *doubt_heat.RULES,
 )
 """All rules about one run, in the order in which one would look: the path first."""
 
@@ -56,6 +58,7 @@ KNOWN: Final[tuple[KnownDoubt, ...]] = (
     *doubt_tcp.DOUBTS,
     *doubt_stream.DOUBTS,
     *doubt_series.DOUBTS,
+    *doubt_heat.DOUBTS,
     *doubt_runs.DOUBTS,
     *doubt_reference.DOUBTS,
 )
