@@ -264,11 +264,13 @@ def test_a_closed_kernel(home: Home, what: str, advice: str, workers: tuple[str,
     (home.path / "test_it.py").write_text(FIVE_LINES)
     home.python, home.search_path = sys.executable, os.pathsep.join(sys.path)
     os.chown(home.path, os.getuid(), -1)
-    done = home.run(*workers, prefix=closed(what), user=False)
+    done = home.run("-onetperf_reference=auto", *workers, prefix=closed(what), user=False)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     assert [line for line in done.stdout.splitlines() if advice in line], done.stdout
+    assert "tester reference: not measured at MTU 1500 (veth pair, unshaped): " in done.stdout
     sheet = home.sheet()
+    assert advice in sheet["reference"][0]["missing"]
     assert sheet["verdict"] == "NOT PROVEN"
     for row in sheet["rows"]:
         assert row["verdict"] == "ERROR"
