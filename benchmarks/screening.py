@@ -1,7 +1,8 @@
 """Live screening on shaped links: verdicts and traffic time against a fixed run of 63 s, by the product's own sheets.
 
 Run as ``python benchmarks/screening.py [--runs N] [--smoke]``; about 15 s a run. The link delivers 847 Mbit/s, with one
-limit for each margin: (what the link delivers - limit) / limit. A run below its limit must FAIL, one above it must PASS.
+limit for each margin: (what the link delivers - limit) / limit. A run below
+its limit must FAIL, one above it must PASS.
 """
 
 from __future__ import annotations
