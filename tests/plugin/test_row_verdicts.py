@@ -387,8 +387,8 @@ from pytest_netperf.traffic.iperf3 import Iperf3Engine
 class Lying(Iperf3Engine):
     factor = {factor}
 
-    def run(self, link, workload):
-        result = super().run(link, workload)
+    def run(self, link, workload, watch=None):
+        result = super().run(link, workload, watch)
         flows = tuple(
             msgspec.structs.replace(
                 flow,
