@@ -201,25 +201,53 @@ def test_left_out(iperf3):
     assert rows["test_left_out throughput.p50"]["limit"] == "p50 of intervals >= 10 Mbit/s"
 
 
-@pytest.mark.parametrize(
-    ("limit", "says"),
-    [
-        ('throughput="p5 >= 10 Mbps"', "write 'p5 of intervals'"),
-        ('throughput=">= 10 Mbps in 6 of 5 runs"', "of 5 runs at most 5 can meet it"),
-        ('throughput=[">= 10 Mbps", ">= 11 Mbps"]', "throughput is limited twice here"),
-        ('retransmits="p5 of intervals <= 5"', "intervals are kept of the throughput alone"),
-        ('throughput="min interval >= 200 Mbps"', "throughput (min interval) limit 200 Mbit/s can never be reached"),
-        ('throughput=">= 10 Mbps", rule="guarded"', "netperf_method(rule=..., role=...)"),
-    ],
-)
-def test_wrong_limits_are_refused_at_collection(project, limit, says):
+def test_a_statistic_of_the_limits_file_that_no_test_measures_is_a_row_of_its_own(project):
+    project.write(
+        {"bench.toml": BENCH, "limits.toml": '[[limit]]\nsource = "s"\nthroughput = "p5 of intervals >= 10 Mbps"\n'},
+        test_power='@pytest.mark.netperf_limit(power="<= 15 W")\n'
+        'def test_power(netperf_record):\n    netperf_record("power", 13, "W")\n',
+    )
+    run = project.run("--netperf-bench=bench.toml", "--netperf-device=GOOD-1", "--netperf-limits=limits.toml")
+    rows = {row["id"]: row for row in run.sheets["GOOD-1"]["rows"]}
+    missing = rows["limits file::GOOD-1::throughput.p5"]
+    assert (missing["verdict"], missing["statistic"]) == ("INCONCLUSIVE", "p5 of intervals")
+    assert missing["reason"] == "The limits file requires p5 throughput, and no test of this run measures it."
+    assert run.sheets["GOOD-1"]["verdict"] == "NOT PROVEN"
+
+
+@pytest.mark.needs_xdist
+def test_a_process_that_dies_leaves_the_rows_of_each_statistic(project):
     project.write(
         {"bench.toml": BENCH},
-        test_wrong=f"@pytest.mark.netperf_limit({limit})\ndef test_wrong(iperf3):\n    iperf3.tcp()\n",
+        test_dies="import os\n"
+        '@pytest.mark.netperf_limit(throughput=[">= 10 Mbps", "min interval >= 10 Mbps"])\n'
+        "def test_dies(iperf3):\n    os._exit(1)\n",
     )
+    run = project.run("--netperf-bench=bench.toml", "--netperf-device=GOOD-1", "-n1")
+    rows = rows_of(run, "GOOD-1")
+    assert {name: (row["verdict"], row["statistic"]) for name, row in rows.items()} == {
+        "test_dies throughput": ("CRASHED", None),
+        "test_dies throughput.min": ("CRASHED", "min interval"),
+    }, run.text
+
+
+WRONG = {
+    'throughput="p5 >= 10 Mbps"': "write 'p5 of intervals'",
+    'throughput=">= 10 Mbps in 6 of 5 runs"': "of 5 runs at most 5 can meet it",
+    'throughput=[">= 10 Mbps", ">= 11 Mbps"]': "throughput is limited twice here",
+    'retransmits="p5 of intervals <= 5"': "intervals are kept of the throughput alone",
+    'throughput="min interval >= 200 Mbps"': "throughput (min interval) limit 200 Mbit/s can never be reached",
+    'throughput=">= 10 Mbps", rule="guarded"': "netperf_method(rule=..., role=...)",
+}
+
+
+def test_wrong_limits_are_refused_at_collection(project):
+    for number, limit in enumerate(WRONG):
+        test = f"@pytest.mark.netperf_limit({limit})\ndef test_wrong(iperf3):\n    iperf3.tcp()\n"
+        project.write({"bench.toml": BENCH}, **{f"test_wrong_{number}": test})
     run = project.run("--netperf-bench=bench.toml", "--netperf-device=GOOD-1")
     assert run.code == 2
-    run.has(says)
+    run.has(f"{len(WRONG)} errors", *WRONG.values())
     run.is_clean()
 
 
@@ -334,15 +362,19 @@ def test_rows_that_share_the_rule_of_the_run_do_not_repeat_it(project):
     assert "U 200 mW (k = 2), stated by the test" in page or "\u00b1 0.20" in page
 
 
-@pytest.mark.parametrize("uncertainty", ["-0.1", "float('nan')", "float('inf')", "True", "'0.2'"])
-def test_an_uncertainty_that_is_none_is_refused_and_the_row_says_so(project, uncertainty):
+def test_an_uncertainty_that_is_none_is_refused_and_the_row_says_so(project):
+    wrong = ["-0.1", "float('nan')", "float('inf')", "True", "'0.2'"]
     project.write(
-        test_power='@pytest.mark.netperf_limit(power="<= 15 W")\ndef test_power(netperf_record):\n'
-        f'    netperf_record("power", 14.0, "W", uncertainty={uncertainty})\n'
+        test_power="pytestmark = pytest.mark.netperf_limit(power='<= 15 W')\n"
+        + "".join(
+            f"def test_{number}(netperf_record):\n    netperf_record('power', 14.0, 'W', uncertainty={text})\n"
+            for number, text in enumerate(wrong)
+        )
     )
     run = project.run()
-    assert list(run.verdicts.values()) == ["ERROR"], run.text
-    run.has("the uncertainty must be a finite number of at least 0 in 'W', the expanded one (k = 2)")
+    assert list(run.verdicts.values()) == ["ERROR"] * len(wrong), run.text
+    for text in ("-0.1", "nan", "inf", "True", "'0.2'"):
+        run.has(f"uncertainty={text}): the uncertainty must be a finite number of at least 0 in 'W', the expanded one")
     run.is_clean()
 
 
