@@ -101,17 +101,23 @@ def obtain(
     ``before`` is told the seconds of traffic before any is measured. One that cannot be measured says why.
     """
     keys = {want: reference_key(want, engine) for want in wants}
+    known: dict[Wanted, TesterReference] = {}
+    for want in keys:
+        unsupported = want.link.unsupported_reason() if want.link is not None else None
+        if unsupported is not None:
+            known[want] = want.reference(missing=unsupported)
 
-    def stored() -> dict[Wanted, TesterReference]:
-        found = {want: store.read(key) for want, key in keys.items()} if not fresh else {}
-        return {want: reference for want, reference in found.items() if reference is not None}
+    def unknown() -> list[Wanted]:
+        for want, key in keys.items():
+            found = store.read(key) if want not in known and not fresh else None
+            if found is not None:
+                known[want] = found
+        return [want for want in keys if want not in known]
 
-    known = stored()
-    if len(known) < len(keys):
-        before((_DURATION_S + _OMIT_S) * (len(keys) - len(known)))
+    if missing := unknown():
+        before((_DURATION_S + _OMIT_S) * len(missing))
         with store.lock():
-            known = stored()  # somebody may have measured meanwhile
-            missing = [want for want in keys if want not in known]
+            missing = unknown()  # somebody may have measured meanwhile
             for want, reference in zip(missing, _measure_all(missing, engine, slots), strict=True):
                 known[want] = reference
                 if reference.throughput_bps is not None:
@@ -150,9 +156,8 @@ def _measure_all(wants: list[Wanted], engine: Engine, slots: int) -> Iterable[Te
         except (NetperfError, OSError) as error:
             problem = str(error)
         for want in wants:
-            unsupported = want.link.unsupported_reason() if want.link is not None else None
-            if unsupported or owner is None:
-                yield want.reference(missing=unsupported or problem)
+            if owner is None:
+                yield want.reference(missing=problem)
                 continue
             try:
                 yield _measure(want, engine, owner, slots)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_netperf.errors import NetperfError
-from pytest_netperf.reference import Wanted, default_store, obtain, wanted
 
 if TYPE_CHECKING:
     from pytest_netperf.record.schema import Planned, TesterReference
     from pytest_netperf.recorder import Recorder
+    from pytest_netperf.reference import Wanted
     from pytest_netperf.session import NetperfSession
 
 __all__ = ["REFERENCE_FILE", "TesterCheck", "in_words", "limits_beyond", "references_of"]
@@ -69,6 +69,8 @@ class TesterCheck:
         if self._done or planned is None:
             return
         self._done = True
+        from pytest_netperf.reference import wanted
+
         options = self._session.options
         wants = wanted(planned, self._session.bench.station.reference)
         if not wants:
@@ -88,6 +90,8 @@ class TesterCheck:
             self._say(line, _ALWAYS, yellow=True)
 
     def _obtain(self, wants: tuple[Wanted, ...]) -> tuple[TesterReference, ...]:
+        from pytest_netperf.reference import default_store, obtain
+
         options = self._session.options
         try:
             engine = self._session.engine
@@ -172,6 +176,7 @@ def _from_controller(path: Path, target: Path) -> tuple[TesterReference, ...]:
     import msgspec
 
     from pytest_netperf.record.schema import TesterReference
+    from pytest_netperf.reference import Wanted
 
     with contextlib.suppress(OSError):
         if path.readlink() == target:

@@ -22,7 +22,7 @@ from pytest_netperf.judge.scene import release
 from pytest_netperf.quantities import format_pair
 from pytest_netperf.record.schema import TesterReference
 
-__all__ = ["DOUBTS", "beyond", "doubt_limit", "limited_by", "reference_facts", "reference_mtu"]
+__all__ = ["DOUBTS", "beyond", "doubt_limit", "limited_by", "reference_facts", "reference_mtu", "slowest"]
 
 LIMIT_ABOVE_REFERENCE: Final = KnownDoubt(
     name="Limit above the tester reference",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import msgspec
 import pytest
 from record_samples import make_row
@@ -14,9 +16,11 @@ from pytest_netperf.judge.limit_text import parse_limit
 from pytest_netperf.judge.limits import resolve
 from pytest_netperf.judge.replay import judge_row
 from pytest_netperf.judge.verdict import Verdict
+from pytest_netperf.options import Options
 from pytest_netperf.record import schema
 from pytest_netperf.reference import Wanted, wanted
-from pytest_netperf.tester_check import in_words, limits_beyond
+from pytest_netperf.session import NetperfSession
+from pytest_netperf.tester_check import in_words, limits_beyond, references_of
 
 MEASURED = {
     "measured_at": "2026-11-30T12:00:00+00:00",
@@ -288,3 +292,40 @@ def test_a_cable_that_is_slower_than_its_speed_is_named():
 )
 def test_a_reference_on_one_line(reference, words):
     assert words in in_words(reference)
+
+
+# ---- what a worker of xdist learns -----------------------------------------------------------------------------------
+
+
+def worker(path: str, name: str) -> NetperfSession:
+    session = NetperfSession(Options())
+    session.reference_file = [path, name]
+    return session
+
+
+def test_a_worker_finds_what_its_controller_left():
+    fd = os.memfd_create("netperf-reference-test")
+    try:
+        session = worker(f"/proc/{os.getpid()}/fd/{fd}", "/memfd:netperf-reference-test (deleted)")
+        os.pwrite(fd, msgspec.json.encode((veth(), cable())), 0)
+        assert references_of(session) == (veth(), cable())
+    finally:
+        os.close(fd)
+    assert references_of(session) == (veth(), cable()), "it asks once"
+
+
+def test_without_a_plan_there_is_nothing_to_find():
+    fd = os.memfd_create("netperf-reference-test")
+    try:
+        path = f"/proc/{os.getpid()}/fd/{fd}"
+        assert references_of(worker(path, "/memfd:netperf-reference-test (deleted)")) == ()
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("path", ["/proc/1/fd/1234567", "/proc/self/exe", "/nowhere"])
+def test_a_worker_on_another_host_has_none_and_says_so(path):
+    found = references_of(worker(path, "/memfd:netperf-reference-test (deleted)"))
+    assert [each.mtu for each in found] == [1500, 9000]
+    facts = reference_facts(found, conditions())
+    assert facts == {"reference_not_measured": "this worker runs on another host than the run that measured it"}
