@@ -6,9 +6,10 @@ Shared by the engines, which differ only in the commands they start.
 from __future__ import annotations
 
 import contextlib
+import functools
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,6 +29,10 @@ _SERVER_LAST_WORDS_SECONDS = 3.0
 _LOOK_SECONDS = 1.0
 _LOOK_LATE_SECONDS = 0.15  # the ends have counted their interval by then
 _STOP_SECONDS = 3.0
+_OPENINGS = 3
+_OPEN_SECONDS = 2.0
+_ENOUGH_DATAGRAMS = 12_800
+_CONTROL_PACKETS = 60
 
 
 def run_between(
@@ -45,10 +50,44 @@ def run_between(
 ) -> Result:
     """Run a one-off server and a client to a clean end on both sides.
 
+    A UDP run whose opening was lost is begun again, twice at most: iperf3 sends the datagram that opens a stream, and
+    its answer, only once, and nothing was measured yet.
+
     ``environment`` is that of both processes; None is this process's own. ``watch`` looks at the run once a second, and
     may stop it. Raises EngineFailure when there is no result to judge; it says what happened and carries what both ends
     printed, their last words included.
     """
+    run = functools.partial(
+        _run, link, workload, engine, port, server_command, client_command, client_version, server_version, environment
+    )
+    for again in range(_OPENINGS):
+        try:
+            result = run(watch)
+        except _NeverOpened:
+            if again == _OPENINGS - 1:
+                raise
+            continue
+        note = (f"The opening of the UDP streams was lost {again} time{'s' if again > 1 else ''}.",) if again else ()
+        return msgspec.structs.replace(result, notes=(*result.notes, *note))
+    raise AssertionError("unreachable")
+
+
+class _NeverOpened(EngineFailure):
+    """The datagram that opens a stream, or its answer, was lost."""
+
+
+def _run(
+    link: Link,
+    workload: Workload,
+    engine: str,
+    port: int,
+    server_command: Sequence[str],
+    client_command: Sequence[str],
+    client_version: str | None,
+    server_version: str | None,
+    environment: Mapping[str, str] | None,
+    watch: Watch | None,
+) -> Result:
     if link.b.is_listening(port):  # or the client would talk to whoever that is
         raise EngineFailure(
             f"port {port} is in use in the namespace of end b of link {link.name}: something else listens there"
@@ -58,11 +97,11 @@ def run_between(
     client: Process | None = None
     problem = ""
 
-    def failure(message: str) -> EngineFailure:
+    def failure(message: str, kind: type[EngineFailure] = EngineFailure) -> EngineFailure:
         documents = {"server": server.stdout + server.stderr}
         if client is not None:
             documents["client"] = client.stdout + client.stderr
-        return EngineFailure(message, documents)
+        return kind(message, documents)
 
     try:
         while not problem and not link.b.is_listening(port):
@@ -71,13 +110,17 @@ def run_between(
             elif time.monotonic() - started > _READY_SECONDS:
                 problem = f"the iperf3 server did not listen on port {port} within {_READY_SECONDS:g} s"
         lingering = True
-        stopped = False
+        stopped = never_opened = False
         if not problem:
             client = link.a.popen(client_command, env=environment)
             traffic_s = workload.duration_s + workload.omit_s
-            ended, stopped = _wait(client, server, traffic_s + _PATIENCE_SECONDS, port, watch)
+            opened = _opened(link, workload)
+            ended, stopped = _wait(client, server, traffic_s + _PATIENCE_SECONDS, port, watch, opened)
             if ended:
                 lingering = not server.wait(_SERVER_LAST_WORDS_SECONDS)
+            elif not opened():
+                never_opened = True
+                problem = f"no UDP traffic flowed within {_OPEN_SECONDS:g} s, in each of {_OPENINGS} openings"
             elif stopped:
                 problem = f"the iperf3 client was told to stop, and did not end within {_STOP_SECONDS:g} s"
             else:
@@ -92,7 +135,7 @@ def run_between(
     if problem and client is not None:
         problem += f": {_stall(workload, client, server)}"
     if problem or client is None:
-        raise failure(problem)
+        raise failure(problem, _NeverOpened if never_opened else EngineFailure)
     if client.returncode is not None and client.returncode < 0:
         raise failure(f"the iperf3 client was killed by {_signal_name(client.returncode)}")
     if server.returncode is not None and server.returncode < 0 and not lingering:
@@ -121,20 +164,37 @@ def run_between(
     )
 
 
+def _opened(link: Link, workload: Workload) -> Callable[[], bool]:
+    """Tells after two seconds whether UDP traffic flowed; True where so little is offered that it cannot be seen."""
+    length = workload.length_bytes or 1
+    expected = (workload.bitrate_bps or 0.0) * _OPEN_SECONDS / 8 / length
+    if workload.protocol != "udp" or expected < _ENOUGH_DATAGRAMS:
+        return lambda: True
+    before = sum(port.rx_packets for port in link.counters())
+
+    def opened() -> bool:
+        # A super-frame is one packet here, of up to 64 datagrams.
+        return sum(port.rx_packets for port in link.counters()) - before >= expected / 128 + _CONTROL_PACKETS
+
+    return opened
+
+
 def _notes_of_server(readings: Readings, *, stopped: bool) -> list[str]:
     """Not of one that was stopped: all it has to say is that the other end went away."""
     return [] if stopped else [f"server: {note}" for note in readings.server.notes]
 
 
-def _wait(client: Process, server: Process, limit_s: float, port: int, watch: Watch | None) -> tuple[bool, bool]:
+def _wait(
+    client: Process, server: Process, limit_s: float, port: int, watch: Watch | None, opened: Callable[[], bool]
+) -> tuple[bool, bool]:
     """Whether the client ended in time, and whether it was told to stop because ``watch`` had seen enough.
 
-    A server of 3.22 writes its whole document before it lets the client go, so that it must be read meanwhile.
+    Waits no longer for one that has not ``opened`` its streams after two seconds. A server of 3.22 writes its whole
+    document before it lets the client go, so that it must be read meanwhile.
     """
-    if watch is None:
-        return client.wait(limit_s, reading=server), False
     begun = time.monotonic()
     looks = 0
+    open_ = False
     printed = {client: 0, server: 0}
 
     def news(process: Process) -> str:
@@ -149,8 +209,12 @@ def _wait(client: Process, server: Process, limit_s: float, port: int, watch: Wa
             return True, False
         if due_s >= limit_s:
             return False, False
+        if due_s >= _OPEN_SECONDS and not open_:
+            open_ = opened()
+            if not open_:
+                return False, False
         server.wait(0.0)
-        if watch(Look(port, news(client), news(server))):
+        if watch is not None and watch(Look(port, news(client), news(server))):
             client.send_signal(signal.SIGINT)
             return client.wait(_STOP_SECONDS, reading=server), True
 
