@@ -1,7 +1,8 @@
 """How often a verdict on a series is right, wrong or open, and after how many seconds.
 
 Run as ``python benchmarks/decision.py [--smoke]``; under a minute. AR(1) series of one-second intervals stand for
-steady links (phi: how alike neighbours are), a step and two modes for unsteady ones. Three ways of judging the same
+steady links (phi: how alike neighbours are), a step and two modes for unsteady ones, and recorded runs for themselves.
+Three ways of judging the same
 series:
 
     screening   the product: `judge.replay` with the profile of that name
@@ -23,12 +24,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 
 from pytest_netperf.judge.decision import DecisionRule
 from pytest_netperf.judge.limits import ResolvedLimit
 from pytest_netperf.judge.profile import get_profile
+from pytest_netperf.judge.replay import parse_series
 from pytest_netperf.judge.series import judge_series
-from pytest_netperf.judge.statistics import Sample
+from pytest_netperf.judge.statistics import Sample, mean_rate_bps
 
 LIMIT_BPS = 2.3e9
 LIMIT = ResolvedLimit("throughput", LIMIT_BPS, None, ">= 2.3 Gbit/s")
@@ -204,6 +207,31 @@ def unsteady(rng: random.Random, rounds: int) -> None:
             print(f"{name:42}{way:10} {shares}   {statistics.mean(tally.times):6.1f}")
 
 
+def recorded() -> None:
+    """Real runs of 63 s on simulated links of this machine, in `recorded/`; the truth is the mean of the whole run."""
+    files = sorted((Path(__file__).parent / "recorded").glob("*.csv"))
+    print(f"\n{len(files)} recorded runs, each held against limits 1, 2 and 5 % below and above its own mean")
+    print("run                    sd of a second   way         right  wrong   open   mean s")
+    for file in files:
+        samples = parse_series(file.read_text(), file.name)
+        rates = [sample.rate_bps for sample in samples[3:]]
+        mean_bps = mean_rate_bps(samples[3:])
+        tallies = {name: Tally() for name in ("screening", "fixed")}
+        for margin in MARGINS:
+            good = "PASS" if margin > 0 else "FAIL"
+            limit = ResolvedLimit("throughput", mean_bps / (1 + margin), None, "mean / (1 + margin)")
+            for name, profile in (("screening", SCREENING), ("fixed", FIXED)):
+                found = judge_series(samples, limit, profile, RULE)
+                said = found.verdict.value
+                tallies[name].add(
+                    "right" if said == good else "open" if said == "INCONCLUSIVE" else "wrong", found.seconds_used
+                )
+        for name, tally in tallies.items():
+            shares = "  ".join(percent(tally.share(said)) for said in ("right", "wrong", "open"))
+            spread = f"{100 * statistics.stdev(rates) / mean_bps:.2f} %"
+            print(f"{file.stem:22} {spread:>14}   {name:10} {shares}   {statistics.mean(tally.times):6.1f}")
+
+
 def false_doubts(rng: random.Random, rounds: int) -> None:
     print(
         f"\nDoubts on steady series of 60 s, {rounds} each: share in % with a rate step, a trend, two modes, outliers"
@@ -234,6 +262,7 @@ def main() -> None:
     by_margin(rng, 2 * few)
     at_the_limit(rng, many)
     unsteady(rng, few)
+    recorded()
     false_doubts(rng, many)
     error = 100 * math.sqrt(0.01 * 0.99 / many)
     print(
