@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_netperf import __version__, series_cli
+from pytest_netperf import __version__, selftest_cli, series_cli
 from pytest_netperf.errors import NetperfError
 
 __all__ = ["main"]
@@ -35,6 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         commands.add_parser("judge", help="judge recorded series, or the rows of a journal, again without traffic")
     )
 
+    selftest_cli.add_arguments(
+        commands.add_parser("selftest", help="make every fault on simulated links, and see that none passes")
+    )
+
     clean = commands.add_parser("clean", help="remove the namespaces that --netperf-keep left")
     clean.add_argument("--dry-run", action="store_true", help="only say what would be removed")
 
@@ -46,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _import(asked.files, asked.json)
         if asked.command == "judge":
             return series_cli.run(asked)
+        if asked.command == "selftest":
+            return selftest_cli.run(asked)
         return _clean(asked.dry_run)
     except NetperfError as error:
         print(f"pytest-netperf: {error}", file=sys.stderr)

@@ -15,8 +15,9 @@ ROOMS = ("bench", "links", "traffic", "observe", "judge", "record", "report")
 """In the order in which data flows; a module imports from its own room and from earlier ones."""
 FOR_ALL = {"errors", "quantities", "units", "physics"}
 JOINTS = {
-    "attempts", "cli", "collection", "fixtures", "hookspecs", "marks", "method_mark", "options", "plugin",
-    "recorder", "reference", "rows", "run_info", "screening", "series_cli", "session", "tester_check", "trials",
+    "attempts", "cli", "collection", "fixtures", "hookspecs", "marks", "method_mark", "options", "plugin", "recorder",
+    "reference", "rows", "run_info", "screening", "selftest", "selftest_cli", "series_cli", "session", "tester_check",
+    "trials",
 }  # fmt: skip
 VOCABULARY = {
     # Data that rooms before them speak in: no behaviour, nothing but structs and enums.
@@ -148,7 +149,7 @@ def test_only_links_and_observe_know_pyroute2():
 
 def test_only_the_joints_know_pytest():
     for package in ("pytest", "_pytest", "xdist", "pytest_html", "pluggy"):
-        assert users_of(package, typing_only=True) <= JOINTS, package
+        assert {room(module) for module in users_of(package, typing_only=True)} <= JOINTS, package
 
 
 def test_marks_names_pytest_for_its_types_only():
