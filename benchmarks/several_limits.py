@@ -1,8 +1,8 @@
 """How often a device with several limits is rejected: wrongly when it is at all of them, rightly when it misses one.
 
-Run as ``python benchmarks/several_limits.py [--smoke]``; a minute of CPU time. Each row is an AR(1) series of one-second
-intervals (phi: how alike neighbours are; sd 0.5 % of a second), judged by rule guarded, role buyer, as a row of a run
-is, and then together with the other rows of its device, as on a sheet.
+Run as ``python benchmarks/several_limits.py [--smoke]``; a minute of CPU time. Each row is an AR(1) series of
+one-second intervals (phi: how alike neighbours are; sd 0.5 % of a second), judged by rule guarded, role buyer, as a
+row of a run is, and then together with the other rows of its device, as on a sheet.
 
     at the limits   the true rate of all 20 rows is the limit: every FAIL is wrong
     one row below   the true rate of one row is 1 % below its limit, the others are 1 % above theirs
