@@ -44,7 +44,8 @@ FAMILY_ALPHA: Final = 0.05
 """Probability that any FAIL of a device is wrong, of those that rest on statistics."""
 _CLAIMS: Final = "guarded (buyer)"
 """The one rule whose FAIL claims something with an error of its own; else it is the value against the limit."""
-_LEAST_SAMPLE: Final = 4.0  # as `small_sample_factor`
+_LEAST_SAMPLE: Final = 4.0
+"""As in U (`small_sample_factor`): with the tail of fewer, no miss of a limit would ever be large enough among many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +107,21 @@ def _tail(distance: float, expanded: float, facts: Mapping[str, Any]) -> float:
     if within is None or resolution is None or n_eff is None:
         return student_tail(_ratio(distance, expanded / 2), math.inf)
     runs = _number(facts, "runs_made")
-    within /= small_sample_factor(n_eff)
-    parts = [(within, max(n_eff, _LEAST_SAMPLE) - 1)]
-    if between is not None:
-        own = runs is not None and runs >= 2
-        parts.append((between / small_sample_factor(runs), runs - 1) if own and runs else (between, math.inf))
+    in_run = (within / small_sample_factor(n_eff), max(n_eff, _LEAST_SAMPLE) - 1)
+    if between is None:
+        return _welch_tail(distance, resolution, in_run)
+    if runs is not None and runs >= 2:
+        return _welch_tail(
+            distance, resolution, in_run, (between / small_sample_factor(runs), max(runs, _LEAST_SAMPLE) - 1)
+        )
+    # A spread that others measured may make a FAIL less certain, but never, by its degrees of freedom, more so.
+    return max(
+        _welch_tail(distance, resolution, in_run), _welch_tail(distance, resolution, in_run, (between, math.inf))
+    )
+
+
+def _welch_tail(distance: float, resolution: float, *parts: tuple[float, float]) -> float:
+    """Of parts of u with their degrees of freedom (Welch and Satterthwaite)."""
     u = math.hypot(resolution, *(part for part, _ in parts))
     if not u > 0:
         return student_tail(_ratio(distance, u), math.inf)

@@ -126,6 +126,8 @@ def test_the_spread_between_runs_has_those_of_the_runs():
     between = 1.0 * small_sample_factor(5)
     own = p_value(96.0, 2.0, 100.0, None, facts_of(50, 1e-9, uncertainty_between=between, runs_made=5))
     assert own == pytest.approx(student_tail(4.0, 4), rel=1e-3)
+    two = p_value(60.0, 2.0, 100.0, None, facts_of(50, 1e-9, uncertainty_between=1.0, runs_made=2))
+    assert two == pytest.approx(student_tail(40.0 * math.sqrt(3), 3), rel=1e-3), "as U, which counts them as four"
     declared = p_value(96.0, 2.0, 100.0, None, facts_of(50, 1e-9, uncertainty_between=1.0))
     assert declared == pytest.approx(student_tail(4.0, math.inf), rel=1e-3)
 
