@@ -326,8 +326,19 @@ class Recorder:
             terminalreporter.write_line(f"kept namespaces: {' '.join(kept)}")
             terminalreporter.write_line(f"  enter one:   ip netns exec {kept[0]} bash")
             terminalreporter.write_line("  remove them: pytest-netperf clean")
+        for serial in self._without_row():
+            terminalreporter.write_line(
+                f"{serial}   NO SHEET   no test of this run has a link or a row for this device", yellow=True
+            )
         for problem in ([f"the journal is broken: {self._broken}"] if self._broken else []) + self._problems:
             terminalreporter.write_line(f"ERROR: {problem}", red=True)
+
+    def _without_row(self) -> list[str]:
+        """The devices of the bench file that nothing was planned for; `_miss_devices` has those that were asked for."""
+        if self._options.bench is None or self._options.devices or not self._sheets:
+            return []
+        planned = {row.device.serial for row in self.planned or ()} | {sheet.device.serial for sheet, _ in self._sheets}
+        return [device.serial for device in self._session.bench.devices if device.serial not in planned]
 
     # pytest-html
 

@@ -315,3 +315,28 @@ def test_a_wrong_expression_leaves_nothing(project):
     run = project.run("-k", "one and or")
     assert run.code == 4
     assert not run.output.exists()
+
+
+def test_a_device_that_no_test_has_a_link_for_is_named(project, workers):
+    bench = """
+[[device]]
+serial = "WITH-1G"
+  [[device.link]]
+  name = "lan"
+  speed = "100M"
+  simulated = true
+
+[[device]]
+serial = "WITHOUT"
+  [[device.link]]
+  name = "lan"
+  speed = "1G"
+  simulated = true
+"""
+    test = "@pytest.mark.netperf_link(speed='100M')\n@pytest.mark.netperf_limit(throughput='>= 80 Mbps')\n"
+    project.write({"bench.toml": bench}, test_it=test + "def test_a(iperf3): iperf3.tcp()")
+    run = project.run("--netperf-bench=bench.toml", *workers)
+    assert run.code == 0, run.text
+    run.has("WITHOUT NO SHEET no test of this run has a link or a row for this device")
+    only = project.run("--netperf-bench=bench.toml", "--netperf-device=WITH-1G", *workers)
+    assert "NO SHEET" not in only.text
