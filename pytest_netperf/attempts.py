@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_netperf import collection
+from pytest_netperf import collection, history
 from pytest_netperf.errors import ConfigError, MarkError, NetperfError, StationError
 from pytest_netperf.fixtures import PLAN, PROBLEM, SESSION
 from pytest_netperf.session import LinkHandle
@@ -33,6 +33,7 @@ _ATTEMPT = pytest.StashKey[int]()
 _STARTED = pytest.StashKey[float]()
 _RUNNING = pytest.StashKey[bool]()
 _SUBTESTS = pytest.StashKey["list[Ending]"]()
+_ROWS = pytest.StashKey["list[Row]"]()
 _PACKAGE = Path(__file__).parent
 _XPASS_STRICT = "[XPASS(strict)]"
 
@@ -42,6 +43,7 @@ def begin(item: pytest.Item) -> None:
     item.stash[_ATTEMPT] = item.stash.get(_ATTEMPT, 0) + 1
     item.stash[_STARTED] = time.time()
     item.stash[_SUBTESTS] = []
+    item.stash[_ROWS] = []
     item.config.stash[SESSION].begin(item.nodeid, item.stash[PLAN])
 
 
@@ -120,6 +122,9 @@ def _judge(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
         item.stash[_SUBTESTS].append(_ending(call, report))
         return
     if report.when != "call" and report.passed:
+        if report.when == "teardown":  # nothing can make its rows worse any more
+            session, rows = item.config.stash[SESSION], item.stash[_ROWS]
+            history.remember(session, session.run_of(item.nodeid).calls, rows)
         return
     from pytest_netperf.judge.verdict import Verdict
     from pytest_netperf.record.canonical import clean_row, encode
@@ -137,6 +142,7 @@ def _judge(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
         )
         rows = _rows(item, call, unexpected)
         was_to_fail, verdict = None, Verdict.ERROR
+    item.stash[_ROWS] = rows
     if not rows:
         return
     setattr(report, ROWS_ATTRIBUTE, encode([clean_row(row) for row in rows]).decode())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from pytest_netperf import history
 from pytest_netperf.collection import ItemPlan
 from pytest_netperf.errors import ConfigError, MarkError, NetperfError
 from pytest_netperf.session import LinkHandle, NetperfSession, Recorded, TrafficCall
@@ -153,6 +154,7 @@ class Iperf3:
         workload = self._workload(protocol, arguments, running.plan)
         if running.plan is not None:
             call.profile = running.plan.method.profile_of(workload.duration_s, workload.omit_s, workload.interval_s)
+            history.ask(self._session, running.plan, call, workload)
         running.calls.append(call)
         try:
             for number in range(call.repeat):
@@ -163,7 +165,7 @@ class Iperf3:
                     from pytest_netperf.screening import screening_of
 
                     rule = get_rule(options.rule, options.role)
-                    found = screening_of(running.plan, call.profile, workload, engine, rule)
+                    found = screening_of(running.plan, call, workload, engine, rule)
                     enough, call.not_stopped = (None, found) if isinstance(found, str) else (found, None)
                 measurement = measure(engine, self.link.ensure_up(), workload, slots=options.slots, enough=enough)
                 call.runs.append(measurement)

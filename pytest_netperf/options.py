@@ -78,6 +78,7 @@ def add_options(parser: pytest.Parser) -> None:
     )
     option("omit", True, "TIME", "Traffic at the start that does not count, in whole seconds; default: 1, or as above")
     option("run-to-run", True, "SHARE", "Relative standard deviation from run to run that is known here, as in 0.5%%")
+    option("history", True, "{on,off}", "Remember the spread of repeated runs for those that are not; default: on")
     option("slots", True, "N", "Measurements that may run at the same time on this host; default: 1")
     option("rule", True, "{simple,guarded}", "How a value is compared with its limit; default: simple, no guard band")
     option("role", True, "{vendor,buyer}", "Of the guarded rule: who has to prove something, and has the guard band")
@@ -126,7 +127,9 @@ class Options:
     omit_s: float | None = None
     """None: the profile's, or 1."""
     run_to_run: float | None = None
-    """Relative standard deviation from one run to the next, as the station knows it."""
+    """Relative standard deviation from one run to the next, as it is declared."""
+    history: bool = True
+    """Whether this station remembers the spread of repeated runs, for those that are not repeated."""
     slots: int = 1
     rule: Rule = "simple"
     """Name of the decision rule (`judge.decision`)."""
@@ -165,6 +168,7 @@ class Options:
             duration_s=read("duration", lambda text: _seconds(text, 1, _MAX_DURATION_S), None),
             omit_s=read("omit", lambda text: _seconds(text, 0, _MAX_OMIT_S), None),
             run_to_run=read("run-to-run", _share, None),
+            history=read("history", _switch, True),
             slots=read("slots", _slots, 1),
             rule=rule,
             role=role,
@@ -309,6 +313,12 @@ def _share(text: _Text) -> float:
     if not 0 <= share < 1:
         raise _Wrong("must be a share from 0 % to below 100 %")
     return share
+
+
+def _switch(text: _Text) -> bool:
+    if text.text.strip() not in ("on", "off"):
+        raise _Wrong("must be on or off")
+    return text.text.strip() == "on"
 
 
 def _engine(text: _Text) -> Engine:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_netperf import attempts, collection, options, recorder, tester_check
+from pytest_netperf import attempts, collection, history, options, recorder, tester_check
 from pytest_netperf.errors import ConfigError, MarkError
 from pytest_netperf.fixtures import PLAN, PROBLEM, SESSION, iperf3, netperf_device, netperf_link, netperf_record
 from pytest_netperf.session import NetperfSession
@@ -68,6 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
         recording = recorder.Recorder(config, session)
         config.pluginmanager.register(recording, recorder.NAME)
         config.pluginmanager.register(tester_check.TesterCheck(config, session, recording))
+        config.pluginmanager.register(history.HistoryReport(session))
 
 
 def _limits_file(path: Path | None) -> tuple[Limit, ...]:
@@ -243,10 +244,11 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """xdist: a worker tells the controller which namespaces it keeps."""
+    """xdist: a worker tells the controller which namespaces it keeps, and what it could not remember."""
     workeroutput = getattr(session.config, "workeroutput", None)
     if workeroutput is not None:
         workeroutput[recorder.KEPT] = session.config.stash[SESSION].kept
+        workeroutput[history.PROBLEM] = session.config.stash[SESSION].history_problem
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

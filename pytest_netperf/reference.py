@@ -82,7 +82,8 @@ def wanted(planned: Iterable[Planned], cables: Iterable[LinkSpec]) -> tuple[Want
 
 def default_store() -> ReferenceStore:
     """The store of this user."""
-    from pytest_netperf.record.reference_store import ReferenceStore, state_folder
+    from pytest_netperf.record.reference_store import ReferenceStore
+    from pytest_netperf.record.state_folder import state_folder
 
     return ReferenceStore(state_folder(os.environ))
 

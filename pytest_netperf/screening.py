@@ -15,8 +15,8 @@ from pytest_netperf.trials import ceilings_of, conditions_of
 if TYPE_CHECKING:
     from pytest_netperf.collection import ItemPlan
     from pytest_netperf.judge.decision import DecisionRule
-    from pytest_netperf.judge.profile import Profile
     from pytest_netperf.observe.watch import Arrived, Way
+    from pytest_netperf.session import TrafficCall
     from pytest_netperf.traffic.engine import Engine
     from pytest_netperf.traffic.result import Workload
 
@@ -46,14 +46,16 @@ class Screening:
 
 
 def screening_of(
-    plan: ItemPlan, profile: Profile, workload: Workload, engine: Engine, rule: DecisionRule
+    plan: ItemPlan, call: TrafficCall, workload: Workload, engine: Engine, rule: DecisionRule
 ) -> Screening | str:
-    """What decides when a run of a sequential profile is over, or why it goes on to its end.
+    """What decides when a run of a call with a sequential profile is over, or why it goes on to its end.
 
     Only the mean throughput is judged while it grows. A run that another limit judges too is not cut short: a count of
     retransmissions, or the slowest interval, would look better after a third of the time. Raises MarkError for an
     engine that cannot stop.
     """
+    profile = call.profile
+    assert profile is not None
     if not engine.can_stop:
         raise MarkError(
             f"profile {profile.name} ends a run as soon as enough is known, which --netperf-engine {engine.name} "
@@ -75,5 +77,5 @@ def screening_of(
         return str(error)
     ways: tuple[Way, ...] = ("forward", "reverse") if workload.direction == "bidirectional" else (workload.direction,)
     rule = plan.method.rule or limit_here.rule or rule
-    between = plan.method.run_to_run
+    between = None if call.run_to_run is None else call.run_to_run.relative
     return Screening({way: SeriesJudge(resolved, profile, rule, declared_between=between) for way in ways})

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from pytest_netperf.collection import ItemPlan
     from pytest_netperf.judge.method import BetweenRuns
     from pytest_netperf.judge.profile import Profile
+    from pytest_netperf.judge.run_to_run import RunToRun
     from pytest_netperf.links.link import Link
     from pytest_netperf.links.owner import Owner
     from pytest_netperf.observe.measure import Measurement
+    from pytest_netperf.record.history_store import HistoryKey, HistoryStore
     from pytest_netperf.record.schema import TesterReference
     from pytest_netperf.traffic.engine import Engine
     from pytest_netperf.traffic.result import Workload
@@ -48,6 +50,10 @@ class TrafficCall:
     """Runs that were asked for."""
     between_runs: BetweenRuns = "connection"
     profile: Profile | None = None
+    history: HistoryKey | None = None
+    """What it is comparable with; None when this station remembers nothing."""
+    run_to_run: RunToRun | None = None
+    """What is known about the spread from run to run before it is made."""
     not_stopped: str | None = None
     """Why a run of a profile that ends early went on to its end, whatever it had shown."""
     runs: list[Measurement] = field(default_factory=list)
@@ -130,6 +136,7 @@ class NetperfSession:
         self._bench: Bench | None = None
         self._owner: Owner | None = None
         self._engine: Engine | None = None
+        self._history: HistoryStore | None = None
         self._handles: dict[LinkPlan, LinkHandle] = {}
         self._count = 0
 
@@ -163,6 +170,21 @@ class NetperfSession:
 
             self._engine = make_engine(self.options.engine)
         return self._engine
+
+    @property
+    def history(self) -> HistoryStore | None:
+        """What this station remembers of repeated measurements; None when that is switched off."""
+        if self._history is None and self.options.history:
+            from pytest_netperf.record.history_store import HistoryStore
+            from pytest_netperf.record.state_folder import state_folder
+
+            self._history = HistoryStore(state_folder(os.environ))
+        return self._history
+
+    @property
+    def history_problem(self) -> str | None:
+        """The first thing that this process could not read or write of it."""
+        return None if self._history is None else self._history.problem
 
     def bring_up(self, plan: LinkPlan) -> Link:
         """Bring a planned link up and prove it."""

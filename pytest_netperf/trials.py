@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pytest_netperf.judge.doubts import Findings, examine
+from pytest_netperf.judge.run_to_run import HISTORY
 from pytest_netperf.judge.soak import soak_facts
 from pytest_netperf.judge.throughput import method_facts
 from pytest_netperf.judge.values import traffic_values
@@ -157,7 +158,8 @@ def _trial_of_run(
                 **_facts(measurement),
                 **({"tester_limited": findings.tester_limited} if findings.tester_limited else {}),
                 "rate_explained": findings.rate_explained,
-                **method_facts(call.profile, plan.method.run_to_run),
+                **method_facts(call.profile, call.run_to_run),
+                **({HISTORY: call.history.name} if call.history is not None else {}),
                 **soak_facts(points),
                 **({"not_stopped_because": call.not_stopped} if call.not_stopped else {}),
                 **_made_like_this(plan.link),

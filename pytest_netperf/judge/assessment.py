@@ -19,7 +19,8 @@ from pytest_netperf.judge.doubt_reference import doubt_limit, limited_by
 from pytest_netperf.judge.interval_statistic import statistic_value
 from pytest_netperf.judge.judgement import Judgement, Measured, compare, distance_of, judge
 from pytest_netperf.judge.limits import Limit, ResolvedLimit, resolve, select_limit
-from pytest_netperf.judge.row_uncertainty import RowUncertainty, declared_in, guard, uncertainty_of_series
+from pytest_netperf.judge.row_uncertainty import RowUncertainty, guard, uncertainty_of_series
+from pytest_netperf.judge.run_to_run import run_to_run_in
 from pytest_netperf.judge.runs import deciding_value, met_in_runs
 from pytest_netperf.judge.statistic import MEAN, Statistic
 from pytest_netperf.judge.throughput import by_method
@@ -238,9 +239,9 @@ def _uncertainty(
     if statistic.kind != "mean":
         return RowUncertainty(missing=f"none is determined for a limit {statistic.text}")
     if measured.quantity == "throughput" and "source" not in evidence.facts:
-        declared = declared_in(evidence.facts)
+        between = run_to_run_in(evidence.facts)
         protocol = conditions.get("protocol")
-        return uncertainty_of_series(evidence.series, evidence.series_from, protocol, declared_between=declared)
+        return uncertainty_of_series(evidence.series, evidence.series_from, protocol, declared_between=between)
     facts = _facts_of_loss(measured.value, evidence) if measured.quantity == "frame_loss_ratio" else evidence.facts
     expanded, basis = counted_uncertainty(measured.quantity, measured.value, facts)
     if expanded is None:

@@ -8,7 +8,7 @@ Used when a row is judged and when a journal is judged again, so that both say t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -29,12 +29,10 @@ from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.quantities import format_value, get_quantity
 from pytest_netperf.record.schema import SeriesPoint
 
-__all__ = ["DECLARED", "FEWEST_FOR_A_GUARD_BAND", "RowUncertainty", "declared_in", "guard", "uncertainty_of_series"]
+__all__ = ["FEWEST_FOR_A_GUARD_BAND", "RowUncertainty", "guard", "uncertainty_of_series"]
 
 FEWEST_FOR_A_GUARD_BAND: Final = 4
 """Intervals below which U is a lower estimate: of 2 it covers 76 to 88 % instead of 95 %, of 4 again 90 to 99 %."""
-DECLARED: Final = "declared_run_to_run"
-"""The fact of a row that holds the declared relative standard deviation from run to run."""
 _FEWEST: Final = 2
 _MEASURE_LONGER: Final = f"Measure at least {FEWEST_FOR_A_GUARD_BAND} s (--netperf-duration), or use the simple rule."
 _USE_SIMPLE: Final = (
@@ -91,12 +89,6 @@ class RowUncertainty:
         return {"margin_over_uncertainty": round(distance / self.expanded, 3)}
 
 
-def declared_in(facts: Mapping[str, Any]) -> float | None:
-    """The relative standard deviation from run to run that was declared for a row; None when nobody did."""
-    declared = facts.get(DECLARED)
-    return float(declared) if isinstance(declared, int | float) and not isinstance(declared, bool) else None
-
-
 def uncertainty_of_series(
     points: Iterable[SeriesPoint],
     counted_by: Literal["receiver", "sender"] | None,
@@ -104,7 +96,7 @@ def uncertainty_of_series(
     *,
     declared_between: float | None = None,
 ) -> RowUncertainty:
-    """The uncertainty of a throughput from the intervals that count, and from run to run where that was declared.
+    """The uncertainty of a throughput from the intervals that count, and from run to run where that is known.
 
     What a UDP sender counted says nothing about what arrived. A TCP sender's intervals scatter as the receiver's do,
     apart from what its socket buffer holds.

@@ -15,7 +15,8 @@ from pytest_netperf.judge.decision import DecisionRule
 from pytest_netperf.judge.judgement import Judgement, Measured, judge
 from pytest_netperf.judge.limits import ResolvedLimit
 from pytest_netperf.judge.profile import Profile, get_profile
-from pytest_netperf.judge.row_uncertainty import DECLARED, RowUncertainty, declared_in, uncertainty_of_series
+from pytest_netperf.judge.row_uncertainty import RowUncertainty, uncertainty_of_series
+from pytest_netperf.judge.run_to_run import RunToRun, run_to_run_in
 from pytest_netperf.judge.series import SeriesVerdict, judge_series
 from pytest_netperf.judge.statistics import Sample, Uncertainty, small_sample_factor
 from pytest_netperf.judge.verdict import Verdict, worst
@@ -28,9 +29,9 @@ _REPEAT: Final = "Find out what differs from run to run (cable, port, heat), the
 _DECIDED: Final = (Verdict.PASS, Verdict.FAIL)
 
 
-def method_facts(profile: Profile | None, run_to_run: float | None) -> dict[str, Any]:
+def method_facts(profile: Profile | None, run_to_run: RunToRun | None) -> dict[str, Any]:
     """What a row must hold so that its method can be applied again."""
-    facts: dict[str, Any] = {} if run_to_run is None else {DECLARED: run_to_run}
+    facts: dict[str, Any] = {} if run_to_run is None else run_to_run.facts()
     if profile is not None:
         facts |= {
             "profile": profile.name,
@@ -86,12 +87,12 @@ def _by_profile(
     profile: Profile,
 ) -> ByMethod:
     judgement = judge(measured, limit)
-    declared = declared_in(evidence.facts)
+    between = run_to_run_in(evidence.facts)
     missing = uncertainty_of_series(evidence.series, evidence.series_from, protocol)
     found = None
     believed = measured.value is not None and judgement.verdict not in (Verdict.ERROR, Verdict.INVALID)
     if believed and missing.parts is not None:
-        found = _judge_again(evidence, limit, profile, rule, declared)
+        found = _judge_again(evidence, limit, profile, rule, between)
     if found is None or found.value_bps is None:
         if judgement.verdict in _DECIDED:
             reason = f"The run cannot be judged by profile {profile.name}: {missing.missing or 'it has no intervals'}."
@@ -110,7 +111,7 @@ def _by_profile(
 
 
 def _judge_again(
-    evidence: Evidence, limit: ResolvedLimit, profile: Profile, rule: DecisionRule, declared: float | None
+    evidence: Evidence, limit: ResolvedLimit, profile: Profile, rule: DecisionRule, between: float | None
 ) -> SeriesVerdict:
     """The series exactly as it would have been judged live; what came after the last interval that counts is left."""
     points = [point for point in evidence.series if point.seconds > 0]
@@ -122,7 +123,7 @@ def _judge_again(
             break
         omit_s += point.seconds
     samples = [Sample(point.seconds, point.throughput_bps * point.seconds) for point in points]
-    return judge_series(samples, limit, replace(profile, omit_s=omit_s), rule, declared_between=declared)
+    return judge_series(samples, limit, replace(profile, omit_s=omit_s), rule, declared_between=between)
 
 
 # ---- repeated runs ---------------------------------------------------------------------------------------------------

@@ -7,11 +7,8 @@ sentence in `ReferenceStore.problem` and no error: the reference is then measure
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import math
-import os
-import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,22 +16,12 @@ import msgspec
 
 from pytest_netperf.record.canonical import encode, sha256
 from pytest_netperf.record.schema import TesterReference
+from pytest_netperf.record.state_folder import locked, replace_file
 
-__all__ = ["ReferenceKey", "ReferenceStore", "state_folder"]
+__all__ = ["ReferenceKey", "ReferenceStore"]
 
 
 _WAY_OUT = "each run measures it anew until XDG_STATE_HOME, or ~/.local/state, is a folder that this user may write"
-
-
-def state_folder(environment: Mapping[str, str]) -> Path | None:
-    """Where programs keep such things (XDG Base Directory Specification); None for a user without a home."""
-    state = Path(environment.get("XDG_STATE_HOME", ""))
-    if not state.is_absolute():  # a relative one is to be ignored, says the specification
-        home = Path(environment.get("HOME", ""))
-        if not home.is_absolute():
-            return None
-        state = home / ".local" / "state"
-    return state / "pytest-netperf"
 
 
 class ReferenceKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,28 +80,15 @@ class ReferenceStore:
         if self._folder is None:
             return
         path = self._path(key)
-        partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            try:
-                partial.write_bytes(encode(_Stored(key=key, reference=reference)))
-                partial.replace(path)
-            except BaseException:
-                partial.unlink(missing_ok=True)
-                raise
+            replace_file(path, encode(_Stored(key=key, reference=reference)))
         except OSError as error:
             self._say(f"it cannot be stored ({path}: {error.strerror}); {_WAY_OUT}")
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         """While it is held, no other process that uses this folder measures; without a lock where there can be none."""
-        with contextlib.ExitStack() as stack:
-            with contextlib.suppress(OSError):  # `write` will say what is wrong with the folder
-                if self._folder is not None:
-                    self._folder.mkdir(parents=True, exist_ok=True)
-                    fd = os.open(self._folder / "reference.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-                    stack.callback(os.close, fd)
-                    fcntl.flock(fd, fcntl.LOCK_EX)
+        with locked(self._folder / "reference.lock") if self._folder is not None else contextlib.nullcontext():
             yield
 
     def _path(self, key: ReferenceKey) -> Path:

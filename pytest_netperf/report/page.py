@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from pytest_netperf.judge.method import BETWEEN_RUNS
+from pytest_netperf.judge.run_to_run import SOURCE
 from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.quantities import format_value
 from pytest_netperf.record.schema import Row, Sheet
@@ -36,7 +37,8 @@ __all__ = ["page_context", "typeset"]
 _NOTES_IN_FRONT = 12
 _ROWS_NAMED = 6
 _FACTS_SHOWN = 12
-_FACTS_OF_U = frozenset({"intervals", "n_eff", "correlation_time_s", "margin_over_uncertainty"})  # have their own line
+_FACTS_OF_U = frozenset({"intervals", "n_eff", "correlation_time_s", "margin_over_uncertainty", SOURCE})
+"""Facts that have their own line."""
 _UNITS = (("_bps", "bit/s"), ("_ratio", "ratio"), ("_seconds", "s"), ("_bytes", "B"), ("_watts", "W"), ("_s", "s"))
 
 
@@ -212,6 +214,8 @@ def _uncertainty(row: Row) -> str:
     assert resolution is not None
     assert n_eff is not None
     runs = format_value(between, "bit/s", 2) if isinstance(between, (int, float)) else "not known"
+    if isinstance(source := facts.get(SOURCE), str):
+        runs += f" ({source})"
     parts = [
         f"U {format_value(row.uncertainty, row.unit, 2)} (k = 2): within the run {format_value(within, 'bit/s', 2)}",
         f"between runs {runs}",

@@ -15,9 +15,9 @@ ROOMS = ("bench", "links", "traffic", "observe", "judge", "record", "report")
 """In the order in which data flows; a module imports from its own room and from earlier ones."""
 FOR_ALL = {"errors", "quantities", "units", "physics"}
 JOINTS = {
-    "attempts", "cli", "collection", "fixtures", "hookspecs", "marks", "method_mark", "options", "plugin", "recorder",
-    "reference", "rows", "run_info", "screening", "selftest", "selftest_cli", "series_cli", "session", "tester_check",
-    "trials",
+    "attempts", "cli", "collection", "fixtures", "history", "hookspecs", "marks", "method_mark", "options", "plugin",
+    "recorder", "reference", "rows", "run_info", "screening", "selftest", "selftest_cli", "series_cli", "session",
+    "tester_check", "trials",
 }  # fmt: skip
 VOCABULARY = {
     # Data that rooms before them speak in: no behaviour, nothing but structs and enums.
@@ -172,7 +172,19 @@ def test_pure_modules_touch_nothing(module):
 
 @pytest.mark.parametrize(
     "module",
-    ["", "plugin", "options", "marks", "collection", "attempts", "fixtures", "session", "reference", "tester_check"],
+    [
+        "",
+        "plugin",
+        "options",
+        "marks",
+        "collection",
+        "attempts",
+        "fixtures",
+        "history",
+        "session",
+        "reference",
+        "tester_check",
+    ],
 )
 def test_what_every_pytest_run_loads_is_light(module):
     """At import time: imports inside functions are for those who need them."""

@@ -95,6 +95,7 @@ netperf_slots = 4
 netperf_rule = guarded
 netperf_role = vendor
 netperf_reference = off
+netperf_history = off
 """
 
 
@@ -112,6 +113,7 @@ def test_every_key_of_the_ini_file(options, pytester):
         rule="guarded",
         role="vendor",
         reference="off",
+        history=False,
     )
 
 
@@ -255,6 +257,27 @@ def test_the_ini_file_can_only_leave_the_reference_to_itself_or_switch_it_off(op
 )
 def test_when_the_reference_is_measured(options, args, ini, expected):
     assert options(*args, ini=ini).reference == expected
+
+
+@pytest.mark.parametrize("value", ["auto", "ON", "false", "0"])
+def test_the_history_is_on_or_off(options, value):
+    (line,) = refused(options, ini=f"netperf_history = {value}")
+    assert line == f"netperf_history = {value} (ini file): must be on or off"
+    (line,) = refused(options, f"--netperf-history={value}")
+    assert line == f"--netperf-history {value}: must be on or off"
+
+
+@pytest.mark.parametrize(
+    ("args", "ini", "expected"),
+    [
+        ((), "netperf_history =", True),
+        ((), "netperf_history = off", False),
+        (("--netperf-history=on",), "netperf_history = off", True),
+        (("--netperf-history=off",), "netperf_history = on", False),
+    ],
+)
+def test_where_the_history_is_switched(options, args, ini, expected):
+    assert options(*args, ini=ini).history is expected
 
 
 def test_all_mistakes_are_listed_at_once(options):

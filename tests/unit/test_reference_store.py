@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from pytest_netperf.record import schema
-from pytest_netperf.record.reference_store import ReferenceKey, ReferenceStore, state_folder
+from pytest_netperf.record.reference_store import ReferenceKey, ReferenceStore
+from pytest_netperf.record.state_folder import state_folder
 
 KEY = ReferenceKey(
     host="bench", kernel="6.1.0", cpus=4, software="iperf 3.12", link="veth pair, unshaped", speed_bps=None, mtu=1500
