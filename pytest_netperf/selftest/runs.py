@@ -72,7 +72,7 @@ def _outcome(case: Case, time: int, rows: Sequence[Row]) -> Outcome:
 def _rows(home: Path, cases: Iterable[Case], workers: int, environment: Mapping[str, str]) -> list[Row]:
     """Every row of the sheets of one run."""
     (home / "bench.toml").write_text("\n".join(map(device_of, cases)), "utf-8")
-    (home / "pytest.ini").write_text("[pytest]\nnetperf_reference = off\n", "utf-8")
+    (home / "pytest.ini").write_text("[pytest]\nnetperf_reference = off\nnetperf_history = off\n", "utf-8")
     shutil.copy(Path(__file__).with_name("suite.py"), home / "test_selftest.py")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "pytest.ini", "--rootdir", "."]
     command += ["--netperf-bench", "bench.toml", "--netperf-output", "results", "--tb=short"]
