@@ -80,7 +80,7 @@ class TesterCheck:
         if options.reference == "off":
             found = tuple(want.reference(missing="switched off by netperf_reference = off") for want in wants)
         else:
-            found = self._obtain(wants)
+            found = self._obtain(wants, planned)
         self._session.references = found
         if self._fd is not None:
             import msgspec
@@ -89,7 +89,7 @@ class TesterCheck:
         for line in limits_beyond(planned, found):
             self._say(line, _ALWAYS, yellow=True)
 
-    def _obtain(self, wants: tuple[Wanted, ...]) -> tuple[TesterReference, ...]:
+    def _obtain(self, wants: tuple[Wanted, ...], planned: list[Planned]) -> tuple[TesterReference, ...]:
         from pytest_netperf.reference import default_store, obtain
 
         options = self._session.options
@@ -100,22 +100,24 @@ class TesterCheck:
             self._say(f"tester reference: not measured: {error}", _ALWAYS)
             return found
         store = default_store()
-        found = obtain(
-            wants,
-            engine,
-            store,
-            slots=options.slots,
-            fresh=options.reference == "now",
-            before=lambda seconds: self._say(
-                f"tester reference: measuring what this machine can do without the device ({seconds} s of traffic)"
-            ),
-        )
+
+        def get(some: Iterable[Wanted], fresh: bool) -> tuple[TesterReference, ...]:
+            return obtain(some, engine, store, slots=options.slots, fresh=fresh, before=self._announce)
+
+        known = dict(zip(wants, get(wants, options.reference == "now"), strict=True))
+        # What another program disturbed speaks against no limit for a whole day.
+        weak = [want for want, each in known.items() if each.stored and each.note and limits_beyond(planned, (each,))]
+        known |= dict(zip(weak, get(weak, fresh=True), strict=True))
+        found = tuple(known.values())
         for reference in found:
             verbosity = 1 if reference.stored else 0 if reference.missing is None else _ALWAYS
             self._say(f"tester reference: {in_words(reference)}", verbosity)
         if store.problem is not None:
             self._say(f"tester reference: {store.problem}", _ALWAYS)
         return found
+
+    def _announce(self, seconds: int) -> None:
+        self._say(f"tester reference: measuring what this machine can do without the device ({seconds} s of traffic)")
 
     def _say(self, line: str, verbosity: int = 0, **markup: bool) -> None:
         """A line on the terminal, when the user did not ask for less."""
