@@ -119,10 +119,11 @@ def _assemble(suite: str, work: Path) -> Path:
     (made / "lib").mkdir()
     for library in libraries[0].glob("*.so*"):
         shutil.copy2(library, made / "lib", follow_symlinks=False)
-    shutil.copy2(program, made / "iperf3.bin")
+    (made / "bin").mkdir()
+    shutil.copy2(program, made / "bin" / "iperf3")
     script = made / "iperf3"
     # exec: the process that was started is iperf3 itself, for signals and for the parent's death.
-    start = f'exec "$here/lib/{loaders[0].name}" --inhibit-cache --library-path "$here/lib" "$here/iperf3.bin" "$@"'
+    start = f'exec "$here/lib/{loaders[0].name}" --inhibit-cache --library-path "$here/lib" "$here/bin/iperf3" "$@"'
     script.write_text(f"#!/bin/sh\nhere=${{0%/*}}\n{start}\n")
     script.chmod(0o755)
     return made

@@ -204,7 +204,7 @@ def test_the_program_of_a_suite_is_newer_and_is_the_process_that_was_started(
         while not link.a.is_listening(5201):
             assert not server.wait(0.005), server.stderr
         (pid,) = processes_in(link.a)  # no shell is between
-        assert "iperf3.bin" in Path(f"/proc/{pid}/cmdline").read_text()
+        assert "/bin/iperf3\0-s\0" in Path(f"/proc/{pid}/cmdline").read_text()
         server.send_signal(signal.SIGKILL)
         assert server.wait(2.0)
         assert server.returncode == -signal.SIGKILL
