@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pytest_netperf.judge.doubts import Findings, examine
+from pytest_netperf.judge.port_evidence import port_facts_of
 from pytest_netperf.judge.run_to_run import HISTORY
 from pytest_netperf.judge.soak import soak_facts
 from pytest_netperf.judge.throughput import method_facts
@@ -297,4 +298,5 @@ def _facts(measurement: Measurement) -> dict[str, Any]:
         host = msgspec.structs.asdict(seen.host)
         host["others"] = [f"{process.name} {process.cpu_s:g} s" for process in seen.host.others]
         facts |= {f"host_{name}": list(value) if isinstance(value, tuple) else value for name, value in host.items()}
+    facts |= port_facts_of(seen)
     return {name: value for name, value in facts.items() if value is not None and value != []}

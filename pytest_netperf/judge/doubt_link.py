@@ -30,7 +30,7 @@ PORT_DROPS: Final = KnownDoubt(
 LINK_CHANGED: Final = KnownDoubt(
     name="Link changed during the run",
     kind="device",
-    sign="The carrier of a port changed.",
+    sign="The carrier of a port changed, or its speed or duplex were others after the run than before.",
     meaning="The link went down and came back, perhaps at another speed: the mean is of two links.",
     next_step="Change the cable, and check the port and its partner.",
 )

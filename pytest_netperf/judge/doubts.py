@@ -18,9 +18,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_netperf.judge import (
+    doubt_bus,
     doubt_heat,
     doubt_iperf3,
     doubt_link,
+    doubt_port,
     doubt_reference,
     doubt_runs,
     doubt_series,
@@ -41,6 +43,8 @@ _RATES: Final = frozenset({"throughput", "frame_rate", "wire_rate"})
 RULES: Final[tuple[Callable[[Scene], Iterator[Doubt]], ...]] = (
     *path.RULES,
     *doubt_link.RULES,
+    *doubt_port.RULES,
+    *doubt_bus.RULES,
     *doubt_tester.RULES,
     *doubt_iperf3.RULES,
     *doubt_tcp.RULES,
@@ -53,6 +57,8 @@ RULES: Final[tuple[Callable[[Scene], Iterator[Doubt]], ...]] = (
 KNOWN: Final[tuple[KnownDoubt, ...]] = (
     *path.DOUBTS,
     *doubt_link.DOUBTS,
+    *doubt_port.DOUBTS,
+    *doubt_bus.DOUBTS,
     *doubt_tester.DOUBTS,
     *doubt_iperf3.DOUBTS,
     *doubt_tcp.DOUBTS,

@@ -111,6 +111,7 @@ class Keeper:
             "bounce": self._bounce,
             "traffic": self._traffic,
             "counters": self._counters,
+            "port_facts": self._port_facts,
             "listening": self._listening,
             "tcp_info": self._tcp_info,
             "spawn": self._spawn,
@@ -236,6 +237,9 @@ class Keeper:
 
     def _counters(self, link: str, **_: Any) -> dict[str, dict[str, int]]:
         return self._link(link).counters()
+
+    def _port_facts(self, link: str, **_: Any) -> dict[str, dict[str, Any]]:
+        return self._link(link).port_facts()
 
     def _listening(self, link: str, end: str, port: int, **_: Any) -> bool:
         return port in self._link(link).ends[end].listening_ports()

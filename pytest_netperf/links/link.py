@@ -15,9 +15,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+
 from pytest_netperf.errors import ConfigError, KeeperError, LinkError
 from pytest_netperf.links.owner import Owner
-from pytest_netperf.observe.observation import PortCounters, TcpConnection
+from pytest_netperf.observe.observation import PortCounters, PortFacts, TcpConnection
 
 __all__ = ["Endpoint", "Link", "Process"]
 
@@ -335,6 +337,14 @@ class Link:
         """The kernel's counters of port a and port b, now."""
         answer = self._owner.call("counters", link=self._key)
         return PortCounters(**answer["a"]), PortCounters(**answer["b"])
+
+    def port_facts(self) -> tuple[PortFacts, PortFacts]:
+        """What is true of port a and port b now beside their counters: driver, link, offloads, pause, queues, bus.
+
+        It takes 1 to 3 ms.
+        """
+        answer = self._owner.call("port_facts", link=self._key)
+        return msgspec.convert(answer["a"], PortFacts), msgspec.convert(answer["b"], PortFacts)
 
     def next_port(self) -> int:
         """A TCP/UDP port that no other link uses (below index 3000) and that this link has not used of late."""

@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 from pytest_netperf.errors import LinkError
 from pytest_netperf.links.faults import LinkFault
 from pytest_netperf.links.namespace import Namespace
+from pytest_netperf.links.port_facts import read_port_facts
 
 __all__ = ["SimulatedPair", "has_spare_namespaces", "prepare_namespaces"]
 
@@ -313,6 +314,14 @@ class SimulatedPair:
             answer[end]["carrier_changes"] = link.get_attr("IFLA_CARRIER_CHANGES") or 0
             answer[end]["udp_buffer_errors"] = namespace.udp_buffer_errors()
         return answer
+
+    def port_facts(self) -> dict[str, dict[str, Any]]:
+        """Everything else about both ports (`links.port_facts`)."""
+        return self._both(self._facts_of_port)
+
+    def _facts_of_port(self, end: str) -> dict[str, Any]:
+        port = self.ports[end]
+        return read_port_facts(port["interface"], port["index"], _ROOT if port.get("shaped") else None)
 
     def close(self) -> None:
         """Let both namespaces go; the kernel removes the link with them, in its own time and without making us wait."""

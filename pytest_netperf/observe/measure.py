@@ -60,6 +60,7 @@ def measure(engine: Engine, link: Link, workload: Workload, *, slots: int, enoug
     engine.check(workload)
     with measurement_slot(slots) as waited_s:
         shaped = link.shape(packet_bytes(workload, link.mtu))
+        a_port_before, b_port_before = link.port_facts()
         host_before = read_host()
         a_before, b_before = link.counters()
         cpu_before = cpu_times()
@@ -72,6 +73,7 @@ def measure(engine: Engine, link: Link, workload: Workload, *, slots: int, enoug
         cpu_after = cpu_times()
         a_after, b_after = link.counters()
         host_after = read_host()
+        a_port_after, b_port_after = link.port_facts()
     cpu = cpu_shares(cpu_before, cpu_after)
     return Measurement(
         result=result,
@@ -86,6 +88,10 @@ def measure(engine: Engine, link: Link, workload: Workload, *, slots: int, enoug
             host=between(host_before, host_after),
             tcp=watch.tcp,
             temperatures_c=tuple(watch.temperatures_c),
+            a_port_before=a_port_before,
+            a_port_after=a_port_after,
+            b_port_before=b_port_before,
+            b_port_after=b_port_after,
         ),
         waited_s=waited_s,
         shaped_bps=shaped,

@@ -6,7 +6,17 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["BusyProcess", "Host", "Observation", "PortCounters", "TcpConnection", "TcpTimes"]
+__all__ = [
+    "BusyProcess",
+    "Host",
+    "Observation",
+    "PcieHop",
+    "PortCounters",
+    "PortFacts",
+    "PortQueue",
+    "TcpConnection",
+    "TcpTimes",
+]
 
 
 class PortCounters(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +34,74 @@ class PortCounters(msgspec.Struct, frozen=True, kw_only=True):
     udp_buffer_errors: int = 0
     """Datagrams that reached this end and were thrown away because the program did not read fast enough: the tester's
     fault (UdpRcvbufErrors of the namespace)."""
+
+
+class PortQueue(msgspec.Struct, frozen=True, kw_only=True):
+    """A queueing discipline behind which frames leave a port."""
+
+    kind: str
+    root: bool
+    """Whether it is the one next to the port's own name, not one inside another."""
+    limits: bool
+    """Whether it can hold back or lose what the port could send."""
+    rate_bps: float | None
+    """At which rate it does; None where it does not limit, does not say, or has several."""
+    ours: bool
+    """The shaper of a simulated link."""
+
+
+class PcieHop(msgspec.Struct, frozen=True, kw_only=True):
+    """One PCI Express link between the root and a port: two PCI functions that are joined. None is not known."""
+
+    upper: str
+    """PCI address of the function nearer to the CPU."""
+    lower: str
+    speed_gtps: float
+    """What the lanes run at now, in GT/s."""
+    width: int | None
+    """How many lanes are in use."""
+    upper_max_speed_gtps: float | None
+    upper_max_width: int | None
+    lower_max_speed_gtps: float | None
+    lower_max_width: int | None
+
+
+class PortFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is true of one port at one moment, beside its counters. None is not known, or not there."""
+
+    driver: str | None = None
+    version: str | None = None
+    firmware: str | None = None
+    bus_address: str | None = None
+    """PCI address, or place on the USB."""
+    speed_bps: float | None = None
+    """What the link runs at; None without a carrier. A veth always says 10 Gbit/s."""
+    duplex: Literal["full", "half"] | None = None
+    autoneg: bool | None = None
+    offloads: dict[str, Literal["on", "off", "cannot"]] = {}
+    """Of tso, gso, gro, lro, tx-checksum, rx-checksum, scatter-gather. "off": somebody switched it off; "cannot": off,
+    and asking for it changes nothing."""
+    pause_autoneg: bool | None = None
+    pause_rx: bool | None = None
+    """Whether the port obeys pause frames; this, ``pause_autoneg`` and ``pause_tx`` are settings."""
+    pause_tx: bool | None = None
+    eee_supported: bool | None = None
+    eee_enabled: bool | None = None
+    eee_active: bool | None = None
+    """Whether both ends of the link agreed on Energy Efficient Ethernet."""
+    counters: dict[str, float] = {}
+    """What the driver counted so far, under our names: rx_pause and tx_pause (frames), rx_pause_s and tx_pause_s,
+    rx_crc_errors, rx_missed (frames that the machine did not fetch in time); without those that it does not count."""
+    queues: tuple[PortQueue, ...] | None = None
+    """The root first."""
+    pcie: tuple[PcieHop, ...] | None = None
+    """From the root to the port; empty for a port that is not on PCI Express."""
+    aspm: tuple[str, ...] | None = None
+    """States of PCIe power saving that are enabled: l0s_aspm, l1_aspm, l1_1_aspm, l1_2_aspm, l1_1_pcipm, l1_2_pcipm."""
+    aspm_policy: str | None = None
+    """The kernel's policy for them: default, performance, powersave, powersupersave."""
+    usb_bps: float | None = None
+    """Signalling rate of the USB that the port is on; None for one that is not."""
 
 
 class BusyProcess(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,3 +205,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Of each direction of a TCP run, forward first; empty where nobody looked while traffic ran."""
     temperatures_c: tuple[float, ...] = ()
     """The hottest sensor of this machine, every 10 s of the traffic; empty where it has none."""
+    a_port_before: PortFacts | None = None
+    """Of both ports, just before and just after the traffic; None where nobody looked."""
+    a_port_after: PortFacts | None = None
+    b_port_before: PortFacts | None = None
+    b_port_after: PortFacts | None = None
