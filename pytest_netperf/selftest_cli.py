@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -66,6 +67,7 @@ def _measure(times: dict[Case, int], workers: int, keep: Path | None) -> tuple[l
     traffic = sum(count * (case.seconds + case.omit + 1) for case, count in times.items())
     print(f"{len(times)} cases, {sum(times.values())} measurements, about {traffic} s", file=sys.stderr, flush=True)
     began = time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # end pytest, and remove the folder
     try:
         outcomes = list(run_cases(times, workers, folder.resolve()))
     finally:

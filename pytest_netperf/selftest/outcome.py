@@ -37,9 +37,16 @@ class Outcome:
 
     @property
     def disturbed(self) -> bool:
-        """Whether something else on this machine, named on the row, kept a fault of the device from being a FAIL."""
+        """Whether something else on this machine, named on the row, kept a fault of the device from its verdict."""
         busy = any(words in self.reason for words in _OTHERS_BUSY)
-        return busy and self.verdict == "INCONCLUSIVE" and self.case.verdict == "FAIL"
+        return busy and self.verdict == "INCONCLUSIVE" and self.case.verdict in ("FAIL", "PASS") and not self.case.good
+
+    @property
+    def made_again(self) -> bool:
+        """Whether the case is worth a second try: something else may be why it did not come out as it must."""
+        busy = any(words in self.words for words in _OTHERS_BUSY) or self.verdict == "ERROR"
+        unexpected = not self.case.expects(self.verdict) and self.verdict != "PASS"
+        return busy and unexpected and not self.impossible and not self.case.good
 
     @property
     def holds(self) -> bool:

@@ -29,14 +29,15 @@ MOST_ATTEMPTS: Final = 2
 def run_cases(times: Mapping[Case, int], workers: int, folder: Path) -> Iterator[Outcome]:
     """Measure each case so many times. Raises StationError when pytest itself fails.
 
-    A fault whose row was disturbed is made again; a good link is never measured again.
+    A fault that did not come out as it must is made again where something else on this machine may be why. A fault
+    that passed is not, nor is a good link measured again.
     """
     wanted = [(case, time) for case in times for time in range(1, times[case] + 1)]
     for attempt in range(1, MOST_ATTEMPTS + 1):
         outcomes = [replace(each, attempts=attempt) for each in _run(wanted, workers, folder / f"attempt-{attempt}")]
         last = attempt == MOST_ATTEMPTS
-        yield from (outcome for outcome in outcomes if last or not outcome.disturbed)
-        wanted = [(outcome.case, outcome.time) for outcome in outcomes if outcome.disturbed and not last]
+        yield from (outcome for outcome in outcomes if last or not outcome.made_again)
+        wanted = [(outcome.case, outcome.time) for outcome in outcomes if outcome.made_again and not last]
         if not wanted:
             return
 

@@ -112,6 +112,28 @@ def test_what_holds_and_what_slips(name, verdict, reason, holds):
     assert outcome(name, verdict, reason).holds is holds
 
 
+@pytest.mark.parametrize(
+    ("name", "verdict", "words", "again"),
+    [
+        ("stall", "INCONCLUSIVE", BUSY, True),
+        ("stall", "INVALID", BUSY, True),
+        ("stall", "ERROR", "the iperf3 client did not end", True),
+        ("stall", "INCONCLUSIVE", "Data stall: ...", False),
+        ("stall", "FAIL", BUSY, False),
+        ("stall", "PASS", BUSY, False),
+        ("good", "INCONCLUSIVE", BUSY, False),
+        ("burst-loss", "ERROR", "this kernel cannot lose frames in bursts", False),
+        ("dead", "ERROR", "no traffic ever flowed", False),
+    ],
+)
+def test_what_is_made_again(name, verdict, words, again):
+    assert outcome(name, verdict, words).made_again is again
+
+
+def test_a_doubt_that_is_not_in_the_reason_is_seen_too():
+    assert outcome("stall", "INVALID", "it contradicts itself", BUSY.partition("cause: ")[2]).made_again
+
+
 # ---- what is printed ----
 
 
