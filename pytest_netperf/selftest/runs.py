@@ -50,6 +50,7 @@ def _run(wanted: Iterable[tuple[Case, int]], workers: int, folder: Path) -> Iter
         home = folder / (tool or "iperf3")
         home.mkdir(parents=True)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+        environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # other plugins of this environment have no say here
         environment["NETPERF_SELFTEST"] = " ".join(f"{case.name}*{time}" for case, time in asked)
         environment["PYTHONPATH"] = os.pathsep.join(str(Path(entry).resolve()) for entry in sys.path if entry)
         if tool is not None:
@@ -75,9 +76,10 @@ def _rows(home: Path, cases: Iterable[Case], workers: int, environment: Mapping[
     (home / "bench.toml").write_text("\n".join(map(device_of, cases)), "utf-8")
     (home / "pytest.ini").write_text("[pytest]\nnetperf_reference = off\nnetperf_history = off\n", "utf-8")
     shutil.copy(Path(__file__).with_name("suite.py"), home / "test_selftest.py")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "pytest.ini", "--rootdir", "."]
-    command += ["--netperf-bench", "bench.toml", "--netperf-output", "results", "--tb=short"]
-    command += ["-n", str(workers)] if workers > 1 else []
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-c", "pytest.ini", "--rootdir", "."]
+    command += ["-p", "pytest_netperf.plugin", "-p", "no:cacheprovider"]
+    command += ["--netperf-bench", "bench.toml", "--netperf-output", "results"]
+    command += ["-p", "xdist", "-n", str(workers)] if workers > 1 else []
     done = subprocess.run(
         [*command, "test_selftest.py"], cwd=home, env=environment, capture_output=True, text=True, check=False
     )
