@@ -1,6 +1,7 @@
-"""For all tests: a state folder of their own; those that need pytest-xdist are left out where it is not installed.
+"""For all tests: a state folder of their own, and what is left out where it cannot run.
 
-(That is so in tox's noxdist environments.)
+Those that need pytest-xdist, where it is not installed (tox's noxdist environments); those of newer versions of iperf3,
+where they cannot be fetched from Debian.
 """
 
 from __future__ import annotations
@@ -27,11 +28,15 @@ def pytest_report_header() -> str | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if find_spec("xdist") is not None:
-        return
-    left_out = [item for item in items if _needs_xdist(item)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in left_out]
+    no_xdist, no_newer = find_spec("xdist") is None, why_not() is not None
+    left_out = [
+        item
+        for item in items
+        if (no_xdist and _needs_xdist(item)) or (no_newer and item.get_closest_marker("newer_iperf3") is not None)
+    ]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 def _needs_xdist(item: pytest.Item) -> bool:

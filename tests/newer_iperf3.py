@@ -47,14 +47,10 @@ def why_not() -> str | None:
 
 
 def newer_versions() -> list[Any]:
-    """The suites as parameters of a test, each marked; none where this machine cannot have them."""
+    """The suites as parameters of a test, marked: they are left out where this machine cannot have them."""
     import pytest
 
-    return (
-        []
-        if why_not()
-        else [pytest.param(suite, marks=pytest.mark.newer_iperf3, id=f"iperf3-of-{suite}") for suite in SUITES]
-    )
+    return [pytest.param(suite, marks=pytest.mark.newer_iperf3, id=f"iperf3-of-{suite}") for suite in SUITES]
 
 
 def newer_iperf3(suite: str, cache: Path = CACHE) -> Path:
