@@ -13,6 +13,7 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -305,6 +306,18 @@ def test_stdin_from_a_file_and_a_pipe(link: Link, tmp_path: Path):
         os.close(write)  # the end of file must reach the program: nobody else holds this end
         assert process.wait(5)
         assert process.stdout == "from a pipe"
+
+
+def test_a_process_that_waits_for_one_with_a_full_pipe_comes_to_its_end(link: Link):
+    writes = "head -c 300000 /dev/zero && touch written"  # more than a pipe holds: it stands until somebody reads
+    with tempfile.TemporaryDirectory() as folder:
+        writer = link.b.popen(["sh", "-c", f"cd {folder} && {writes}"])
+        waiter = link.a.popen(["sh", "-c", f"until [ -e {folder}/written ]; do sleep 0.01; done"])
+        with writer, waiter:
+            assert not waiter.wait(0.2)
+            assert waiter.wait(10, reading=writer)
+            assert writer.wait(5)
+            assert len(writer.stdout) == 300_000
 
 
 @pytest.mark.parametrize("command", ["sleep 1000", "yes", "trap '' INT TERM; while :; do sleep 0.1; done"])

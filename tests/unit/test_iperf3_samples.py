@@ -271,6 +271,12 @@ def test_what_is_known_beside_the_output_takes_part(given, words):
     assert reading.flows[0].received_bps == pytest.approx(8379198, rel=1e-6)
 
 
+def test_what_iperf3_says_of_its_failure_comes_before_its_exit_code():
+    reading = read_output((SAMPLES / "i02_stream_error_busy.jsonl").read_bytes(), exit_code=1)
+    assert "the server is busy" in reading.reason
+    assert any("exit code 1" in note for note in reading.notes)
+
+
 def changed(change, text=GOOD):
     document = json.loads(text)
     change(document)
