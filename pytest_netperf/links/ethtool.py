@@ -13,7 +13,7 @@ import fcntl
 import functools
 import socket
 import struct
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from pytest_netperf.links.netlink import GENERIC, attribute, attributes, exchange
 
@@ -23,7 +23,7 @@ _SIOCETHTOOL: Final = 0x8946
 _NAME_BYTES: Final = 16
 
 # linux/ethtool.h
-_GDRVINFO, _GPAUSEPARAM, _GSTRINGS, _GSTATS = 0x03, 0x12, 0x1B, 0x1D
+_GDRVINFO, _GLINK, _GPAUSEPARAM, _GSTRINGS, _GSTATS = 0x03, 0x0A, 0x12, 0x1B, 0x1D
 _GSSET_INFO, _GFEATURES, _GEEE, _GLINKSETTINGS = 0x37, 0x3A, 0x44, 0x4C
 _SET_STATS, _SET_FEATURES = 1, 4
 _STRING_BYTES: Final = 32
@@ -53,7 +53,7 @@ class Ethtool:
         self._name = interface.encode()
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
 
-    def __enter__(self) -> Ethtool:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -78,7 +78,8 @@ class Ethtool:
     def link(self) -> dict[str, Any]:
         """``speed_bps``, ``duplex`` ("full", "half") and ``autoneg`` of the link as it is now.
 
-        Without a speed there is no duplex either: drivers of USB ports say half where they know nothing.
+        Without a carrier there is no speed, although e1000e gives the one that it was set to; without a speed there is
+        no duplex, although drivers of USB ports say half.
         """
         answer = None
         if words := _words_of_link_modes(self):
@@ -87,7 +88,8 @@ class Ethtool:
         if answer is None:
             return {"speed_bps": None, "duplex": None, "autoneg": None}
         _, mbps, duplex, _, _, autoneg, *_ = _LINK.unpack_from(answer)
-        if mbps in _NO_SPEED:
+        carrier = self._ask(struct.pack("=II", _GLINK, 0))
+        if mbps in _NO_SPEED or (carrier is not None and not struct.unpack_from("=I", carrier, 4)[0]):
             return {"speed_bps": None, "duplex": None, "autoneg": bool(autoneg)}
         return {"speed_bps": mbps * 1e6, "duplex": _DUPLEX.get(duplex), "autoneg": bool(autoneg)}
 

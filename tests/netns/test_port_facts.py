@@ -87,6 +87,15 @@ def test_driver_and_link_are_those_of_the_kernel(make_link: MakeLink) -> None:
         assert (port.pcie, port.aspm, port.aspm_policy, port.usb_bps) == ((), None, None, None)
 
 
+def test_without_a_carrier_there_is_no_speed(make_link: MakeLink) -> None:
+    link = make_link(speed_bps=None)
+    link.b.run(["ip", "link", "set", link.b.interface, "down"], check=True)
+    for port in link.port_facts():
+        assert (port.driver, port.speed_bps, port.duplex, port.autoneg) == ("veth", None, None, False)
+    link.b.run(["ip", "link", "set", link.b.interface, "up"], check=True)
+    assert [port.speed_bps for port in link.port_facts()] == [10e9, 10e9]
+
+
 def test_the_shaper_of_a_link_is_known_as_ours(make_link: MakeLink) -> None:
     link = make_link(speed_bps=1e9)
     rate = link.shape(1500)["a"]
