@@ -113,8 +113,8 @@ class Ethtool:
         return {"eee_supported": bool(supported), "eee_enabled": bool(enabled), "eee_active": bool(active)}
 
     def offloads(self) -> dict[str, str]:
-        """Short name -> "on", "off" (somebody switched it off), or "cannot": off, and asking for it changes nothing,
-        because the port cannot do it or not without another one that is off. Empty: not known."""
+        """Short name -> "on", "off" (it could be switched on), or "cannot": asking for it changes nothing, because
+        the port cannot do it at all, or not without another one that is off. Empty: not known."""
         names = self._features()
         blocks = (len(names) + 31) // 32
         answer = self._ask(struct.pack("=II", _GFEATURES, blocks), 8 + blocks * _FEATURE_BLOCK.size) if names else None

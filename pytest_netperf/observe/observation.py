@@ -79,8 +79,8 @@ class PortFacts(msgspec.Struct, frozen=True, kw_only=True):
     duplex: Literal["full", "half"] | None = None
     autoneg: bool | None = None
     offloads: dict[str, Literal["on", "off", "cannot"]] = {}
-    """Of tso, gso, gro, lro, tx-checksum, rx-checksum, scatter-gather. "off": somebody switched it off; "cannot": off,
-    and asking for it changes nothing."""
+    """Of tso, gso, gro, lro, tx-checksum, rx-checksum, scatter-gather. "off": it could be switched on; "cannot": asking
+    for it changes nothing."""
     pause_autoneg: bool | None = None
     pause_rx: bool | None = None
     """Whether the port obeys pause frames; this, ``pause_autoneg`` and ``pause_tx`` are settings."""

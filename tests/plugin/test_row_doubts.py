@@ -75,3 +75,48 @@ def test_what_was_seen_of_the_tester_is_in_the_evidence(project):
         assert 0 < facts["tcp_rtt_s"] < 1
         assert 0 <= facts["client_cpu"] < 2
         assert "rate_explained" in facts
+        for end in ("a", "b"):
+            assert facts[f"port_{end}_driver"] == "veth"
+            assert facts[f"port_{end}_queues"] == ["tbf 984.4 Mbit/s, the shaper of this link"]
+            assert "tso" in facts[f"port_{end}_offloads_on"]
+            assert facts[f"port_{end}_offloads_off"] == ["gro"]
+            assert f"port_{end}_speed_bps" not in facts  # a veth has none
+
+
+UNSHAPED = """
+[[device]]
+serial = "FAST-1"
+
+  [[device.link]]
+  name = "lan"
+  shaped = false
+  simulated = true
+"""
+
+SHAPED_BY_HAND = """
+def shape(end, *words):
+    end.run(["tc", "qdisc", *words, "dev", end.interface, "root", "tbf", "rate", "100mbit", "burst", "64k", "limit",
+             "4m"], check=True)
+
+@pytest.mark.netperf_limit(throughput=">= 500 Mbps")
+def test_shaped_by_the_tester(iperf3, netperf_link):
+    shape(netperf_link.a, "add")
+    iperf3.tcp()
+    iperf3.tcp(direction="reverse")
+    shape(netperf_link.a, "del")
+    iperf3.tcp()
+"""
+
+
+def test_a_shaper_at_the_tester_makes_a_failure_inconclusive(project):
+    """In its direction: the other one, and a run without it, have no doubt of this kind."""
+    project.write({"bench.toml": UNSHAPED}, test_shaper=SHAPED_BY_HAND)
+    run = project.run("--netperf-bench=bench.toml")
+    first, reverse, after = run.sheet["rows"]
+    assert first["verdict"] == "INCONCLUSIVE", run.text
+    assert "Shaper at the tester: Port a has the queue tbf 100 Mbit/s. This machine held the traffic" in first["reason"]
+    assert 80e6 < first["value"] < 110e6
+    assert first["evidence"]["facts"]["port_a_queues"] == ["tbf 100 Mbit/s"]
+    assert reverse["verdict"] == after["verdict"] == "PASS"
+    assert not [doubt for doubt in after["evidence"]["doubts"] if doubt.startswith("Shaper")]
+    assert after["evidence"]["facts"]["port_a_queues"] == ["noqueue"]
