@@ -62,7 +62,7 @@ def pcie(scene: Scene) -> Iterator[Doubt]:
     """Every hop between the root and a port: what it could do, and what the port needs."""
     ports = list(ports_read(scene.observation))
     for port in ports:
-        for hop in port.before.pcie or ():
+        for hop in dict.fromkeys((*(port.before.pcie or ()), *(port.after.pcie or ()))):  # it may train again
             now, most = hop_bps(hop.speed_gtps, hop.width), _most_bps(hop)
             if now is None:
                 continue

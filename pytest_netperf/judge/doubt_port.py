@@ -58,8 +58,8 @@ HALF_DUPLEX: Final = KnownDoubt(
 PAUSE: Final = KnownDoubt(
     name="Pause frames",
     kind="device",
-    sign="A port received or sent pause frames: more than one a second, or any while a rate stayed below what the link "
-    "delivers.",
+    sign="A port received or sent pause frames: more than one a second, or any while the direction that they stop "
+    "stayed below what the link delivers.",
     meaning="The end that sent them could not take more, and no counter of drops shows what that cost.",
     next_step="Look at the end that asked to stop (its machine, bus, rings), or switch flow control off (ethtool -A).",
 )
@@ -177,31 +177,31 @@ def below_its_rating(scene: Scene) -> Iterator[Doubt]:
 
 
 def pause_frames(scene: Scene) -> Iterator[Doubt]:
-    """Which port was asked to stop, which asked, and what is missing."""
+    """Which port was asked to stop, which asked, and what is missing of the direction that stood still."""
     seconds = _seconds(scene)
-    slow = _slow(scene)
     for port in ports_read(scene.observation):
         for way, did, says in (
             ("rx", "received", "the other end asked it to stop"),
             ("tx", "sent", "it asked the other end to stop"),
         ):
             count, paused_s = port.gained(f"{way}_pause"), port.gained(f"{way}_pause_s")
+            stopped = "forward" if (port.name == "a") is (way == "rx") else "reverse"
+            slow = [flow for flow in _slow(scene) if flow.direction == stopped]
             if not count or (not slow and seconds and count <= _PAUSES_PER_SECOND * seconds):
                 continue
             often = f", {format_value(count / seconds, '', 3)} a second" if seconds else ""
             long = f", for {format_value(paused_s / seconds, 'ratio', 3)} of the time" if paused_s and seconds else ""
-            yield PAUSE.seen(f"Port {port.name} {did} {count:.0f} pause frames{often}{long}: {says}{_missing(scene)}.")
+            missing = "".join(_missing(scene, flow) for flow in slow)
+            yield PAUSE.seen(f"Port {port.name} {did} {count:.0f} pause frames{often}{long}: {says}{missing}.")
 
 
-def _missing(scene: Scene) -> str:
-    """How far each slow direction is from what its link delivers."""
-    parts = []
-    for flow in _slow(scene):
-        reachable = scene.reachable(flow)
-        if reachable and flow.received_bps is not None:
-            share = format_value(1 - flow.received_bps / reachable, "ratio", 3)
-            parts.append(f"{flow.direction}, {share} of what the link delivers is missing")
-    return "; " + ", ".join(parts) if parts else ""
+def _missing(scene: Scene, flow: Flow) -> str:
+    """How far a slow direction is from what its link delivers."""
+    reachable = scene.reachable(flow)
+    if not reachable or flow.received_bps is None:
+        return ""
+    share = format_value(1 - flow.received_bps / reachable, "ratio", 3)
+    return f"; {share} of what the link delivers {flow.direction} is missing"
 
 
 def eee_with_loss(scene: Scene) -> Iterator[Doubt]:

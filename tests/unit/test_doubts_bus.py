@@ -92,6 +92,13 @@ def test_it_says_what_the_port_needs():
     )
 
 
+def test_a_hop_that_trained_down_during_the_run():
+    before, after = on(hop()), on(hop(2.5))
+    observed = REPLACE(fair(SLOW), a_port_before=before, a_port_after=after, b_port_before=before, b_port_after=before)
+    (doubt,) = look(SLOW, observed, simulated=False).named
+    assert doubt.seen == "Port a, 0000:00:1c.0 - 0000:01:00.0: 2.5 GT/s x4 (can: 8 GT/s x4, 8 GT/s x4)."
+
+
 @pytest.mark.parametrize(
     ("result", "other", "raised"),
     [

@@ -229,10 +229,10 @@ def test_half_duplex():
 def test_pause_frames_say_who_asked_whom_to_stop():
     findings = seen(SLOW, counting(rx_pause=12_000, rx_pause_s=2.17), counting(tx_pause=12_000), GOOD, GOOD)
     assert [doubt.seen for doubt in findings.named] == [
-        "Port a received 12000 pause frames, 1200 a second: the other end asked it to stop; forward, 50 % of what the "
-        "link delivers is missing.",
-        "Port b sent 12000 pause frames, 1200 a second: it asked the other end to stop; forward, 50 % of what the link "
-        "delivers is missing.",
+        "Port a received 12000 pause frames, 1200 a second: the other end asked it to stop; 50 % of what the link "
+        "delivers forward is missing.",
+        "Port b sent 12000 pause frames, 1200 a second: it asked the other end to stop; 50 % of what the link delivers "
+        "forward is missing.",
     ]
     assert findings.tester_limited is None  # both ports may be the device's
 
@@ -250,6 +250,16 @@ def test_pause_frames_say_for_how_long_where_the_driver_does():
 )
 def test_few_pause_frames_at_line_rate_are_no_finding(result, count, raised):
     assert (names(seen(result, counting(rx_pause=count), a_before=GOOD)) == ["Pause frames"]) is raised
+
+
+@pytest.mark.parametrize(
+    ("end", "counter", "concerned"),
+    [("a", "rx_pause", True), ("b", "tx_pause", True), ("a", "tx_pause", False), ("b", "rx_pause", False)],
+)
+def test_pause_frames_stop_one_direction(end, counter, concerned):
+    """What a slow forward run does not wait for are the pause frames that stop its acknowledgements, if few."""
+    after = {end: counting(**{counter: 5})}
+    assert (names(seen(SLOW, **after, a_before=GOOD, b_before=GOOD)) == ["Pause frames"]) is concerned
 
 
 def test_a_counter_that_fell_or_is_missing_says_nothing():
