@@ -11,7 +11,7 @@ from pytest_netperf.traffic.result import Flow, Reading, Workload
 from pytest_netperf.traffic.stopped import flow_of_stopped
 
 if TYPE_CHECKING:
-    from pytest_netperf.links.link import Process
+    from pytest_netperf.links.process import Process
 
 __all__ = ["Readings", "combine", "combine_stopped"]
 

@@ -19,7 +19,8 @@ from pytest_netperf.traffic.engine import EngineFailure, Look, Watch
 from pytest_netperf.traffic.result import Result, Workload
 
 if TYPE_CHECKING:
-    from pytest_netperf.links.link import Link, Process
+    from pytest_netperf.links.link import Link
+    from pytest_netperf.links.process import Process
 
 __all__ = ["run_between"]
 

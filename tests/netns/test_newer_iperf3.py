@@ -17,7 +17,8 @@ from pathlib import Path
 import newer_iperf3 as newer
 import pytest
 
-from pytest_netperf.links.link import Endpoint, Link, Process
+from pytest_netperf.links.link import Endpoint, Link
+from pytest_netperf.links.process import Process
 from pytest_netperf.traffic.iperf3 import client_arguments, parse_version, server_arguments
 from pytest_netperf.traffic.live import LiveInterval, StreamMeter
 from pytest_netperf.traffic.output import read_output

@@ -42,7 +42,8 @@ from pytest_netperf.judge.limits_file import parse_limits_file
 from pytest_netperf.judge.method import DURATION_S, OMIT_S
 from pytest_netperf.judge.values import TRAFFIC_QUANTITIES
 from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
-from pytest_netperf.links.link import Endpoint, Link, Process
+from pytest_netperf.links.link import Endpoint, Link
+from pytest_netperf.links.process import Process
 from pytest_netperf.marks import _REQUIREMENTS, _SETTINGS
 from pytest_netperf.observe.measure import Measurement
 from pytest_netperf.quantities import parse_duration, parse_value, quantities
