@@ -60,9 +60,15 @@ def links_up(item: pytest.Item) -> None:
 
 
 def end(item: pytest.Item) -> None:
-    """Take the link down behind a test that asked for a cold one."""
+    """Take the link down behind a test that asked for a cold one, or when other workers may wait for its ports.
+
+    A worker of xdist that kept them would wait for its next test while another waits for the ports, for ever.
+    """
     handle = _handle(item)
-    if handle is not None and handle.plan.settings.scope == "function":
+    if handle is None:
+        return
+    shared = handle.plan.link.physical_ports and hasattr(item.config, "workerinput")
+    if shared or handle.plan.settings.scope == "function":
         handle.take_down()
 
 

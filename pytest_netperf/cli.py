@@ -39,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         commands.add_parser("selftest", help="make every fault on simulated links, and see that none passes")
     )
 
-    clean = commands.add_parser("clean", help="remove the namespaces that --netperf-keep left")
+    clean = commands.add_parser(
+        "clean", help="bring home ports that killed runs left, and remove the namespaces that --netperf-keep left"
+    )
     clean.add_argument("--dry-run", action="store_true", help="only say what would be removed")
 
     asked = parser.parse_args(arguments)
@@ -96,15 +98,19 @@ def _import(files: list[Path], as_json: bool) -> int:
 
 def _clean(dry_run: bool) -> int:
     from pytest_netperf.links.leftovers import kept_namespaces, remove_namespace
+    from pytest_netperf.links.port_rescue import rescue_left_ports
 
+    rescued = rescue_left_ports(dry_run=dry_run)  # first: a port may be in one of those namespaces
+    for port in rescued:
+        print(f"{'would bring home ' if dry_run else ''}{port.text}", file=sys.stderr if port.problems else sys.stdout)
     names = kept_namespaces()
     for name in names:
         print(f"{'would remove' if dry_run else 'removing'} namespace {name}")
         if not dry_run:
             remove_namespace(name)
-    if not names:
+    if not names and not rescued:
         print("nothing to remove")
-    return 0
+    return 1 if any(port.problems for port in rescued) else 0
 
 
 if __name__ == "__main__":

@@ -237,7 +237,7 @@ class ItemPlan:
                     limit=texts[0] if len(texts) == 1 else None,
                     limit_low=self._most_required(key) if quantity == "throughput" else None,
                     conditions=self.conditions,
-                    simulated=bool(self.link and self.link.link.simulated),
+                    simulated=bool(self.link and self.link.link.without_hardware),
                     selected=selected,
                 )
             )

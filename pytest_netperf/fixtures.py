@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
@@ -27,11 +27,12 @@ PROBLEM = pytest.StashKey[str]()
 
 
 @pytest.fixture(scope="session")
-def netperf_link(request: pytest.FixtureRequest) -> LinkHandle:
+def netperf_link(request: pytest.FixtureRequest) -> Iterator[LinkHandle]:
     """The link under test: endpoints ``a`` and ``b``, ``speed``, ``mtu``, ``ceiling(...)``, ``simulated``.
 
     Parametrised over the devices and links of the bench and the settings of ``netperf_link`` marks. The link is shared
-    by all tests with the same settings; ``netperf_link(scope="function")`` gives each test a cold one.
+    by all tests with the same settings; ``netperf_link(scope="function")`` gives each test a cold one. Physical ports
+    go home behind the last of these tests, which is ERROR when one is not as it was.
     """
     session: NetperfSession = request.config.stash[SESSION]
     plan = getattr(request, "param", None)
@@ -42,7 +43,9 @@ def netperf_link(request: pytest.FixtureRequest) -> LinkHandle:
         )
     handle = session.handle(plan)
     handle.ensure_up()
-    return handle
+    yield handle
+    if plan.link.physical_ports:
+        handle.take_down()
 
 
 class Iperf3:

@@ -52,7 +52,7 @@ class Wanted:
         """What is known of it."""
         from pytest_netperf.record.schema import TesterReference
 
-        simulated = self.link is None or self.link.simulated
+        simulated = self.link is None or self.link.without_hardware
         return TesterReference(
             link=self.label, speed_bps=self.speed_bps, simulated=simulated, mtu=self.mtu, **known
         )  # fmt: skip
@@ -172,13 +172,19 @@ def _measure(want: Wanted, engine: Engine, owner: Any, slots: int) -> TesterRefe
 
     from pytest_netperf.judge.doubt_tester import BUSY_PROCESS, STEAL, THROTTLED
     from pytest_netperf.judge.doubts import examine
+    from pytest_netperf.links.lent_ports import bring_up_ports
     from pytest_netperf.links.link import bring_up
     from pytest_netperf.observe.measure import measure
     from pytest_netperf.traffic.framing import ceiling_bps
     from pytest_netperf.traffic.result import Workload
 
     workload = Workload(duration_s=_DURATION_S, omit_s=_OMIT_S)
-    link = bring_up(owner, f"reference-{want}", name=want.label, speed_bps=want.speed_bps, mtu=want.mtu)
+    simulated = want.link is None or want.link.simulated
+    about: dict[str, Any] = {"name": want.label, "speed_bps": want.speed_bps, "mtu": want.mtu}
+    if want.link is None or simulated:
+        link = bring_up(owner, f"reference-{want}", **about)
+    else:
+        link = bring_up_ports(owner, f"reference-{want}", ports=want.link.physical_ports, **about)
     try:
         measured = measure(engine, link, workload, slots=slots)
     finally:
@@ -188,7 +194,7 @@ def _measure(want: Wanted, engine: Engine, owner: Any, slots: int) -> TesterRefe
         measured.observation,
         speed_bps=want.speed_bps,
         mtu_bytes=want.mtu,
-        simulated=True,
+        simulated=simulated,
         faulted=False,
         ceiling_bps=ceiling_bps(workload, want.speed_bps, want.mtu) if want.speed_bps is not None else None,
     )

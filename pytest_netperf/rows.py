@@ -215,7 +215,7 @@ def _judged(
         verdict=judgement.verdict,
         reason=judgement.reason,
         next_step=judgement.next_step,
-        simulated=bool(plan.link and plan.link.link.simulated),
+        simulated=bool(plan.link and plan.link.link.without_hardware),
         conditions=conditions,
         evidence=msgspec.structs.replace(
             evidence, facts={**evidence.facts, **found.facts}, doubts=(*evidence.doubts, *found.doubts)
@@ -245,7 +245,7 @@ def _empty(plan: ItemPlan, key: str, verdict: Verdict, reason: str, next_step: s
         verdict=verdict,
         reason=reason,
         next_step=next_step,
-        simulated=bool(plan.link and plan.link.link.simulated),
+        simulated=bool(plan.link and plan.link.link.without_hardware),
         conditions=plan.conditions,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -188,6 +189,7 @@ class NetperfSession:
 
     def bring_up(self, plan: LinkPlan) -> Link:
         """Bring a planned link up and prove it."""
+        from pytest_netperf.links.lent_ports import bring_up_ports
         from pytest_netperf.links.link import bring_up
         from pytest_netperf.links.owner import Owner
 
@@ -197,10 +199,23 @@ class NetperfSession:
         if self._owner is None:
             self._owner = Owner()
         self._count += 1
-        fault = plan.link.fault
+        key, fault = f"link-{self._count}", plan.link.fault
+        if plan.link.physical_ports:
+            wanted = _port_names(plan)
+            for handle in self._handles.values():
+                if _port_names(handle.plan) & wanted:
+                    handle.take_down()
+            return bring_up_ports(
+                self._owner,
+                key,
+                name=plan.id,
+                speed_bps=plan.link.line_rate_bps,
+                mtu=plan.settings.mtu,
+                ports=plan.link.physical_ports,
+            )
         link = bring_up(
             self._owner,
-            f"link-{self._count}",
+            key,
             name=plan.id,
             speed_bps=plan.link.line_rate_bps,
             mtu=plan.settings.mtu,
@@ -235,7 +250,17 @@ class NetperfSession:
 
     def close(self) -> None:
         """End the keeper, and with it every link, namespace and process."""
+        for handle in self._handles.values():
+            if handle.plan.link.physical_ports:  # the fixture has done it, unless pytest never got to its teardown
+                try:
+                    handle.take_down()
+                except NetperfError as error:
+                    print(f"ERROR: pytest-netperf: {error}", file=sys.stderr)
         self._handles.clear()
         if self._owner is not None:
             self._owner.close()
             self._owner = None
+
+
+def _port_names(plan: LinkPlan) -> set[str]:
+    return {port.port.lower() for port in plan.link.physical_ports.values()}

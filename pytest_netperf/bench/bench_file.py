@@ -203,8 +203,17 @@ def _port(table: TomlTable | None) -> Port | None:
     if gateway:
         _check_gateway(table, gateway, interface, address)
     namespace = table.text("namespace")
+    addressed = table.flag("allow_addressed", default=False)
+    virtual = table.flag("allow_virtual", default=False)
     table.close()
-    return Port(port=port, address=address, gateway=gateway, namespace=namespace)
+    return Port(
+        port=port,
+        address=address,
+        gateway=gateway,
+        namespace=namespace,
+        allow_addressed=bool(addressed),
+        allow_virtual=bool(virtual),
+    )
 
 
 def _interface(table: TomlTable, address: str) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface | None:

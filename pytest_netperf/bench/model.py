@@ -51,6 +51,10 @@ class Port:
     gateway: str | None = None
     namespace: str | None = None
     """The network namespace in which the port waits; None is the one in which pytest runs."""
+    allow_addressed: bool = False
+    """Whether it may be taken although it has addresses, which come back after the run."""
+    allow_virtual: bool = False
+    """Whether an end of a veth pair may stand in for a port; then the link proves the bench, not a device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,18 +169,36 @@ class LinkSpec:
         """The rate from which a ceiling may be computed: the speed, or None when nothing limits an unshaped link."""
         return self.speed_bps if self.shaped else None
 
+    @property
+    def physical_ports(self) -> dict[str, Port]:
+        """End -> the port of this machine that it occupies while it is up; none for a simulated link."""
+        ends = {} if self.simulated else {"a": self.a, "b": self.b}
+        return {end: port for end, port in ends.items() if port is not None}
+
+    @property
+    def without_hardware(self) -> bool:
+        """Whether no device and no cable are behind it: what is measured on it is SIMULATED."""
+        return self.simulated or any(port is not None and port.allow_virtual for port in (self.a, self.b))
+
     def unsupported_reason(self) -> str | None:
         """Why this version cannot bring the link up, or None when it can."""
-        if not self.simulated:
-            return (
-                f"link {self.name!r} has physical ports, and this version can bring up simulated links only; "
-                "write simulated = true in the bench file to run the same tests on a simulated link"
-            )
         if self.topology != "pair":
+            what = "simulate" if self.simulated else "bring up"
             return (
-                f"link {self.name!r} has the topology {self.topology!r}, and this version can simulate only 'pair' "
+                f"link {self.name!r} has the topology {self.topology!r}, and this version can {what} only 'pair' "
                 "(two ports joined by one cable)"
             )
+        if self.simulated:
+            return None
+        for end, port in (("a", self.a), ("b", self.b)):
+            if port is None:
+                return f"link {self.name!r} has no port at its end {end}"
+            for key in ("address", "gateway", "namespace"):
+                if getattr(port, key) is not None:
+                    return (
+                        f"link {self.name!r} gives a {key} for its end {end}, and this version brings up a physical "
+                        "pair with addresses of its own, from the network namespace in which pytest runs; remove it"
+                    )
         return None
 
 

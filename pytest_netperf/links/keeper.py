@@ -7,6 +7,8 @@
   or daemon survives. The anonymous network namespaces go with the last process and descriptor.
 * The guard gives the owner a child to reap, and kills a keeper that does not end although the owner has gone (busy, or
   frozen); the keeper dies with the guard.
+* A keeper that holds physical ports brings them home before it ends: when the owner has gone, or the guard. So then it
+  does not die with the guard, and the guard gives it longer.
 * Without root, the guard enters a user namespace first, while it is single-threaded; the owner is not touched.
 
 Each request carries a number, and its answer the same one (see `links.channel` for the form).
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import mmap
 import os
 import select
 import selectors
@@ -30,12 +33,15 @@ from pytest_netperf.errors import LinkError, NetperfError
 from pytest_netperf.links import kernel
 from pytest_netperf.links.channel import Channel
 from pytest_netperf.links.leftovers import name_namespace, remove_namespace
+from pytest_netperf.links.physical import PhysicalPair
+from pytest_netperf.links.port_journal import PortHeldError
 from pytest_netperf.links.simulated import SimulatedPair, has_spare_namespaces, prepare_namespaces
 from pytest_netperf.links.tcp_info import tcp_connections
 
 __all__ = ["main"]
 
 _LAST_CHANCE_SECONDS = 0.5
+_WAY_HOME_SECONDS = 30.0
 _IDLE_SECONDS = 0.02
 
 
@@ -54,11 +60,12 @@ def main() -> None:
         except OSError as error:
             channel.send({"request": 0, "error": kernel.user_namespace_advice(error.errno), "kind": "KeeperError"})
             return
+        guard, has_ports = os.pidfd_open(os.getpid()), mmap.mmap(-1, 1)  # the memory is shared by both
         child = os.fork()
         if child:
-            _guard(child, owner)
+            _guard(child, owner, has_ports)
         kernel.die_with_parent(signal.SIGKILL)
-        Keeper(channel, owner).serve()
+        Keeper(channel, owner, guard, has_ports).serve()
 
 
 def _isolate() -> None:
@@ -73,12 +80,14 @@ def _isolate() -> None:
     Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
 
 
-def _guard(keeper: int, owner: int) -> NoReturn:
+def _guard(keeper: int, owner: int, has_ports: mmap.mmap) -> NoReturn:
     """Wait for the keeper to end, and end with its status (128 + n: killed by signal n)."""
     ended = os.pidfd_open(keeper)
     ready, _, _ = select.select([owner, ended], [], [])
-    if ended not in ready and not select.select([ended], [], [], _LAST_CHANCE_SECONDS)[0]:
-        os.kill(keeper, signal.SIGKILL)
+    if ended not in ready:
+        patience = _WAY_HOME_SECONDS if has_ports[0] else _LAST_CHANCE_SECONDS
+        if not select.select([ended], [], [], patience)[0]:
+            os.kill(keeper, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(keeper, 0)[1])
     os._exit(code if code >= 0 else 128 - code)
 
@@ -94,12 +103,14 @@ class _Child(NamedTuple):
 class Keeper:
     """Serves one owner until it goes."""
 
-    def __init__(self, channel: Channel, owner_pidfd: int) -> None:
+    def __init__(self, channel: Channel, owner_pidfd: int, guard_pidfd: int, has_ports: mmap.mmap) -> None:
         self._channel = channel
+        self._owner, self._guard, self._has_ports = owner_pidfd, guard_pidfd, has_ports
         self._selector = selectors.DefaultSelector()
         self._selector.register(channel, selectors.EVENT_READ, "request")
         self._selector.register(owner_pidfd, selectors.EVENT_READ, "owner gone")
-        self._links: dict[str, SimulatedPair] = {}
+        self._selector.register(guard_pidfd, selectors.EVENT_READ, "owner gone")
+        self._links: dict[str, SimulatedPair | PhysicalPair] = {}
         self._claims: dict[str, socket.socket] = {}
         self._children: dict[int, _Child] = {}
         self._births = itertools.count()
@@ -137,13 +148,28 @@ class Keeper:
                 prepare_namespaces()  # while nobody waits for us
             for key, _ in ready:
                 if key.data == "owner gone":
-                    os._exit(0)
+                    self._leave()
                 if key.data == "child ended":
                     with contextlib.suppress(BlockingIOError):
                         os.read(reader, 4096)
                     self._reap()
                 elif not self._answer():
-                    os._exit(0)
+                    self._leave()
+
+    def _leave(self) -> NoReturn:
+        """End everything that runs here, bring physical ports home, and exit; the kernel takes down the rest."""
+        if self._has_ports[0]:
+            with contextlib.suppress(OSError):
+                os.kill(-1, signal.SIGKILL)  # as pid 1: every process of this PID namespace
+            for pair in self._links.values():
+                if isinstance(pair, PhysicalPair):
+                    with contextlib.suppress(Exception):  # nobody is there to hear it; the journal is for the next run
+                        pair.close()
+        os._exit(0)
+
+    def _is_abandoned(self) -> bool:
+        """Whether owner or guard has gone while a request is being worked on."""
+        return bool(select.select([self._owner, self._guard], [], [], 0)[0])
 
     def _answer(self) -> bool:
         try:
@@ -185,7 +211,7 @@ class Keeper:
                     os.write(child.status, str(os.waitstatus_to_exitcode(status)).encode())
                 os.close(child.status)
 
-    def _link(self, link: str) -> SimulatedPair:
+    def _link(self, link: str) -> SimulatedPair | PhysicalPair:
         try:
             return self._links[link]
         except KeyError:
@@ -193,9 +219,17 @@ class Keeper:
 
     def _up(self, link: str, spec: dict[str, Any], keep: str | None = None, **_: Any) -> dict[str, Any]:
         index, claim = _claim_subnet()
+        pair: SimulatedPair | PhysicalPair
+        kept: list[str] = []
         try:
-            pair = SimulatedPair(index, spec)
-            kept = _name(pair, keep) if keep else []
+            if "ports" in spec:
+                pair = self._lend_ports(index, spec)
+            else:
+                pair = SimulatedPair(index, spec)
+                kept = _name(pair, keep) if keep else []
+        except PortHeldError as error:
+            claim.close()
+            return {"held": str(error), "holder": error.holder}
         except BaseException:
             claim.close()
             raise
@@ -211,6 +245,17 @@ class Keeper:
             "kept": kept,
         }
 
+    def _lend_ports(self, index: int, spec: dict[str, Any]) -> PhysicalPair:
+        """A physical pair. From its first change on, this process must not end without bringing the ports home."""
+        if not _real_root():
+            raise LinkError(
+                "physical ports need root: they belong to the machine, and a user namespace may not take them; run "
+                "pytest with sudo"
+            )
+        kernel.die_with_parent(0)
+        self._has_ports[0] = 1
+        return PhysicalPair(index, spec, self._is_abandoned)
+
     def _down(self, link: str, **_: Any) -> None:
         pair = self._link(link)
         for pid, child in self._children.items():
@@ -219,8 +264,10 @@ class Keeper:
         if link in self._kept:
             return  # it stays as it is, and so does the claim on its index, which is in the names
         del self._links[link]
-        pair.close()
-        self._claims.pop(link).close()
+        try:
+            pair.close()
+        finally:
+            self._claims.pop(link).close()
 
     def _shape(self, link: str, packet_bytes: int, **_: Any) -> dict[str, float | None]:
         return self._link(link).shape(packet_bytes)

@@ -15,6 +15,7 @@ __all__ = [
     "bind_mount",
     "die_with_parent",
     "has_capabilities",
+    "setns",
     "sysfs_of_this_thread",
     "unmount",
     "unshare",
@@ -46,6 +47,11 @@ def _checked(result: int, what: str) -> None:
 def unshare(flags: int) -> None:
     """unshare(2) for the calling thread. Raises OSError."""
     _checked(_libc.unshare(flags), "unshare")
+
+
+def setns(fd: int) -> None:
+    """Move the calling thread into the network namespace of this descriptor. Raises OSError."""
+    _checked(_libc.setns(fd, CLONE_NEWNET), "setns")
 
 
 def die_with_parent(signal: int) -> None:

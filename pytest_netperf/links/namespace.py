@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pytest_netperf.errors import KeeperError
-from pytest_netperf.links.kernel import CLONE_NEWNET, sysfs_of_this_thread, unshare, user_namespace_advice
+from pytest_netperf.links.kernel import CLONE_NEWNET, setns, sysfs_of_this_thread, unshare, user_namespace_advice
 
 __all__ = ["Namespace"]
 
@@ -35,10 +35,14 @@ class _Held(NamedTuple):
 
 
 class Namespace:
-    """One anonymous network namespace and the thread that lives in it. Raises KeeperError where the kernel refuses."""
+    """One anonymous network namespace and the thread that lives in it. Raises KeeperError where the kernel refuses.
 
-    def __init__(self, name: str) -> None:
+    With ``join``, the descriptor of a namespace that is there already, its thread lives in that one.
+    """
+
+    def __init__(self, name: str, join: int | None = None) -> None:
         self.name = name
+        self._join = join
         self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
         self._started: Future[_Held] = Future()
         self._thread = threading.Thread(target=self._live, name=f"netns-{name}", daemon=True)
@@ -49,11 +53,12 @@ class Namespace:
 
         with contextlib.ExitStack() as stack:
             try:
-                _enter()
+                _enter(self._join)
                 fd = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
                 stack.callback(os.close, fd)
                 ipr = stack.enter_context(IPRoute(ext_ack=True))
-                ipr.link("set", index=1, state="up")
+                if self._join is None:
+                    ipr.link("set", index=1, state="up")
             except BaseException as error:  # noqa: BLE001 - the thread has nobody else to tell
                 self._started.set_exception(error)
                 return
@@ -124,7 +129,10 @@ class Namespace:
         self._calls.put(None)
 
 
-def _enter() -> None:
+def _enter(join: int | None) -> None:
+    if join is not None:
+        setns(join)
+        return
     try:
         unshare(CLONE_NEWNET)
     except OSError as error:

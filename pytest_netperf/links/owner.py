@@ -21,6 +21,8 @@ __all__ = ["Owner"]
 _START_SECONDS = 30.0
 _CALL_SECONDS = 60.0
 _END_SECONDS = 10.0
+_PORTS_CALL_SECONDS = 120.0  # 30 s until a carrier is there, and a way home
+_PORTS_END_SECONDS = 40.0
 # -P and search paths behind the interpreter's own: no file of the user's that is named like a standard module gets in
 _START = "import sys; sys.path += sys.argv[3:]; from pytest_netperf.links.keeper import main; main()"
 
@@ -36,6 +38,7 @@ class Owner:
         self._lock = threading.Lock()
         self._serial = 0
         self._pid = os.getpid()
+        self._end_seconds = _END_SECONDS
         package_root = str(Path(__file__).resolve().parents[2])
         arguments = [str(theirs.fileno()), str(self._pid), package_root, *(entry for entry in sys.path if entry)]
         try:
@@ -108,6 +111,11 @@ class Owner:
             "everything that ran on them with it"
         )
 
+    def be_patient(self) -> None:
+        """The keeper is about to hold physical ports: their carrier and their way home take longer."""
+        self._end_seconds = _PORTS_END_SECONDS
+        self._channel.settimeout(_PORTS_CALL_SECONDS)
+
     @property
     def is_alive(self) -> bool:
         """Whether the keeper process still runs."""
@@ -119,7 +127,7 @@ class Owner:
             return
         self._channel.close()
         try:
-            self._process.wait(timeout=_END_SECONDS)
+            self._process.wait(timeout=self._end_seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -226,11 +226,46 @@ def test_topologies_of_later_versions_are_read_and_say_that_they_cannot_run(topo
     assert "'p1'" in reason
 
 
-def test_only_a_simulated_pair_can_run_in_this_version():
+def test_pairs_can_run_in_this_version():
     assert the_link(sim()).unsupported_reason() is None
-    physical = parse_bench(DESIGN_EXAMPLE).devices[0].links[0].unsupported_reason()
-    assert physical is not None
-    assert "simulated = true" in physical
+    physical, routed = parse_bench(DESIGN_EXAMPLE).devices[0].links[:2]
+    assert physical.unsupported_reason() is None
+    assert "can bring up only 'pair'" in (routed.unsupported_reason() or "")
+
+
+def test_the_ports_of_a_link():
+    physical = the_link(link(*BOTH_PORTS, simulated=False))
+    assert [port.port for port in physical.physical_ports.values()] == ["pci-0000:04:00.0", "pci-0000:04:00.0/1"]
+    assert not physical.without_hardware
+    simulated = the_link(sim('a = { port = "pci-0000:04:00.0" }'))
+    assert simulated.physical_ports == {}
+    assert simulated.without_hardware
+
+
+def test_what_an_end_allows():
+    ends = [
+        'a = { port = "altname-npt0", allow_addressed = true }',
+        'b = { port = "altname-npt1", allow_virtual = true }',
+    ]
+    found = the_link(link(*ends, BOTH_PORTS[2], simulated=False))
+    assert found.a == Port(port="altname-npt0", allow_addressed=True)
+    assert found.b == Port(port="altname-npt1", allow_virtual=True)
+    assert found.without_hardware, "one end without hardware is enough for SIMULATED"
+    assert not found.simulated
+
+
+@pytest.mark.parametrize("key", ["allow_addressed", "allow_virtual"])
+def test_what_an_end_allows_is_true_or_false(key):
+    assert f"{key}: 1 is not true or false" in port(f'{{ port = "pci-0000:04:00.0", {key} = 1 }}')
+
+
+@pytest.mark.parametrize(
+    "given", ['address = "198.18.1.2/24"', 'address = "198.18.1.2/24", gateway = "198.18.1.1"', 'namespace = "lab"']
+)
+def test_what_a_physical_pair_cannot_be_given(given):
+    ends = [f'a = {{ port = "pci-0000:04:00.0", {given} }}', BOTH_PORTS[1], BOTH_PORTS[2]]
+    reason = the_link(link(*ends, simulated=False)).unsupported_reason()
+    assert f"gives a {given.split()[0]} for its end a" in (reason or "")
 
 
 def test_the_same_port_and_link_names_may_serve_several_devices():
@@ -626,12 +661,10 @@ def test_a_cable_of_the_tester_itself():
     assert (link.name, link.speed_bps, link.simulated, link.unsupported_reason()) == ("loop", 2.5e9, True, None)
 
 
-def test_a_physical_cable_is_refused_as_any_physical_link_is():
+def test_a_physical_cable():
     ports = 'a = { port = "pci-0000:04:00.0" }\nb = { port = "pci-0000:04:00.1" }\n'
     (link,) = parse_bench(f"{CABLE}{ports}{DEVICE}").station.reference
-    assert "link 'loop' has physical ports, and this version can bring up simulated links only" in (
-        link.unsupported_reason() or ""
-    )
+    assert (link.simulated, link.unsupported_reason()) == (False, None)
 
 
 @pytest.mark.parametrize(

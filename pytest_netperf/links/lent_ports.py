@@ -1,0 +1,51 @@
+"""A pair of physical ports as a link: whose turn it is, and how long to wait for it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from pytest_netperf.bench.model import Port
+from pytest_netperf.errors import LinkError
+from pytest_netperf.links.link import Link
+from pytest_netperf.links.owner import Owner
+
+__all__ = ["bring_up_ports"]
+
+_ANOTHER_RUN_SECONDS: Final = 15.0
+_POLL_SECONDS: Final = 0.1
+_LONGEST_COMMAND: Final = 200
+
+
+def bring_up_ports(
+    owner: Owner, key: str, *, name: str, speed_bps: float | None, mtu: int, ports: Mapping[str, Port]
+) -> Link:
+    """Claim, lend and prove a pair of physical ports. Raises LinkError or KeeperError.
+
+    ``ports`` has the ports of ends a and b. A port that another worker of the same run holds is waited for, as long as
+    it takes; one of another run no longer than a killed run needs to bring it home.
+    """
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"process {os.getpid()}"
+    holder = {"pid": os.getpid(), "command": _command_line(), "run": run}
+    spec = {"mtu": mtu, "ports": {end: asdict(port) for end, port in ports.items()}, "holder": holder}
+    owner.be_patient()
+    deadline = time.monotonic() + _ANOTHER_RUN_SECONDS
+    while True:
+        answer = owner.call("up", link=key, spec=spec)
+        if "held" not in answer:
+            break
+        if answer["holder"].get("run") != run and time.monotonic() > deadline:
+            raise LinkError(answer["held"])
+        time.sleep(_POLL_SECONDS)
+    return Link(owner, key, answer, name=name, topology="pair", simulated=False, speed_bps=speed_bps, mtu=mtu, fault={})
+
+
+def _command_line() -> str:
+    """Of this process, for whoever finds a port held by it."""
+    words = Path("/proc/self/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+    text = " ".join(word.decode("utf-8", "replace") for word in words)
+    return text if len(text) <= _LONGEST_COMMAND else f"{text[:_LONGEST_COMMAND]}..."

@@ -1,0 +1,222 @@
+"""A pair of physical ports, cabled to each other: claimed, lent to two namespaces, proved, and always brought home.
+
+    port a --> netns a        each in a namespace of its own, so that everything between them must leave the machine
+    port b --> netns b        by one and come in by the other
+
+Nothing is renamed. What a port was is on disk before it is changed (`links.port_journal`), and the way home is explicit
+(`links.port_home`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_netperf.errors import LinkError
+from pytest_netperf.links.ethtool import Ethtool
+from pytest_netperf.links.namespace import Namespace
+from pytest_netperf.links.pair import Pair, lab_addresses
+from pytest_netperf.links.port_home import Trip, bring_home
+from pytest_netperf.links.port_journal import PortClaim, PortJournal, boot_id, journals
+from pytest_netperf.links.port_refusal import refusals
+from pytest_netperf.links.port_rescue import rescue_ports
+from pytest_netperf.links.port_state import read_port_state
+from pytest_netperf.links.ports import HostPort, find_port, list_ports
+
+__all__ = ["PhysicalPair"]
+
+_CARRIER_SECONDS: Final = 30.0  # e1000e takes 3 s, some modules 10
+
+
+class PhysicalPair(Pair):
+    """Made and closed inside the keeper, in the thread whose network namespace is the ports' home.
+
+    ``spec`` has mtu, ``ports`` (end -> port, allow_addressed, allow_virtual) and ``holder``, which others read who want
+    the same port. Raises PortHeldError, or LinkError; then both ports are as they were, or it says what is not.
+    """
+
+    carrier_seconds = _CARRIER_SECONDS
+    poll_seconds = 0.01
+    burst_bits = 0.0
+
+    def __init__(self, index: int, spec: Mapping[str, Any], abandoned: Callable[[], bool]) -> None:
+        from pyroute2 import IPRoute
+
+        super().__init__(index, spec["mtu"], abandoned)
+        self._claims: list[PortClaim] = []
+        self._journals: dict[str, PortJournal] = {}
+        self._home = IPRoute(ext_ack=True)
+        try:
+            rescued = rescue_ports(self._home, spec["holder"])
+            found = self._find(spec["ports"])
+            for port_id in sorted(port.port_id for port in found.values()):  # in one order for all, so that nobody
+                self._claims.append(PortClaim(port_id, spec["holder"]))  # waits for somebody who waits for him
+            left = [each.text for each in rescued if each.problems and each.port_id in self._claimed()]
+            if left:
+                raise LinkError("; ".join(left))
+            found = self._find(spec["ports"])  # again: whoever held them may have had them elsewhere
+            self._refuse(found, spec["ports"])
+            if rescued:
+                self.facts["ports_rescued"] = [each.text for each in rescued]
+            self._lend(found)
+            self._configure_both()
+            self.prove()
+            self.facts["negotiated"] = self.both(self._negotiated)
+        except BaseException as error:
+            problems = self._bring_home()
+            if problems:
+                raise LinkError(f"{error}; and {_not_restored(problems)}") from error
+            raise
+
+    def _claimed(self) -> set[str]:
+        return {claim.port_id for claim in self._claims}
+
+    def _find(self, wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, HostPort]:
+        ports = list_ports(self._home)
+        found = {}
+        for end, each in wanted.items():
+            try:
+                found[end] = find_port(each["port"], ports)
+            except LinkError:
+                self._refuse_lent(each["port"])
+                raise
+        if found["a"].index == found["b"].index:
+            raise LinkError(
+                f"{wanted['a']['port']} and {wanted['b']['port']} are one port: {found['a'].label}; a link joins two"
+            )
+        return found
+
+    def _refuse_lent(self, text: str) -> None:
+        """A port that is not here may be in use: its holder is the better answer."""
+        for journal in journals():
+            if HostPort.of_record(journal.before["port"]).is_called(text):
+                PortClaim(journal.port_id, {}).close()
+
+    def _refuse(self, found: Mapping[str, HostPort], wanted: Mapping[str, Mapping[str, Any]]) -> None:
+        reasons = []
+        for end, port in found.items():
+            allowed = {name: bool(wanted[end].get(name)) for name in ("allow_addressed", "allow_virtual")}
+            reasons += [f"port {end} ({port.label}): {reason}" for reason in refusals(port, self._home, **allowed)]
+        if reasons:
+            raise LinkError("; ".join(reasons))
+
+    def _lend(self, found: Mapping[str, HostPort]) -> None:
+        """Write down what both ports are, and move each into a namespace of its own."""
+        from pyroute2.netlink.exceptions import NetlinkError
+
+        home = Path("/proc/thread-self/ns/net").stat().st_ino
+        for end in found:
+            self.ends[end] = Namespace(end)
+        for namespace in self.ends.values():
+            namespace.wait_started()
+        for end, port in found.items():
+            journal = self._journals[end] = PortJournal.begin(
+                port.port_id,
+                {
+                    "boot": boot_id(),
+                    "home": home,
+                    "port": asdict(port),
+                    "state": read_port_state(self._home, port.index),
+                },
+            )
+            journal.note("lend it to a network namespace of a run")
+            try:
+                self._home.link("set", index=port.index, net_ns_fd=self.ends[end].fd)
+            except NetlinkError as error:
+                reason = os.strerror(error.code)
+                raise LinkError(f"port {port.label} cannot be moved into a network namespace: {reason}") from None
+        for end, port in found.items():
+            address = lab_addresses(self.index)[end]
+            self.ports[end] = {"interface": port.name, "name": port.label, "mac": port.mac, **address}
+            self.facts[f"port_{end}_is"] = port.label
+
+    def _configure_both(self) -> None:
+        for end, port in self.ports.items():
+            self._journals[end].note(f"set MTU {self.mtu} and lab addresses, and take it up")
+            port["index"] = self.ends[end].call(socket.if_nametoindex, port["interface"])
+        self.both(self._configure)
+
+    def _configure(self, end: str) -> None:
+        from pyroute2.netlink.exceptions import NetlinkError
+
+        ipr, port = self.ends[end].ipr, self.ports[end]
+        (link,) = ipr.link("get", index=port["index"])
+        if link.get_attr("IFLA_MTU") != self.mtu:
+            try:
+                ipr.link("set", index=port["index"], mtu=self.mtu)
+            except NetlinkError as error:
+                low, high = link.get_attr("IFLA_MIN_MTU"), link.get_attr("IFLA_MAX_MTU")
+                allowed = f"; its driver allows {low} to {high}" if high else ""
+                raise LinkError(
+                    f"port {port['name']} refuses an MTU of {self.mtu}: {os.strerror(error.code)}{allowed}"
+                ) from None
+        self.add_addresses(end)
+        ipr.link("set", index=port["index"], state="up")
+
+    def _negotiated(self, end: str) -> dict[str, Any]:
+        with Ethtool(self.ports[end]["interface"]) as port:
+            return port.link()
+
+    def no_carrier(self, end: str) -> str:
+        """See `Pair`."""
+        return (
+            f"port {self.ports[end]['name']} has no carrier after {self.carrier_seconds:g} s: look at the cable, at "
+            "both of its ends, and at the module"
+        )
+
+    def where_to_look(self) -> str:
+        """See `Pair`."""
+        return (
+            f": both ports have a carrier, but {self.ports['a']['name']} and {self.ports['b']['name']} do not reach "
+            "each other; is the cable in these two?"
+        )
+
+    def shape(self, _packet_bytes: int) -> dict[str, float | None]:
+        """A wire needs no shaper."""
+        return dict.fromkeys(self.ends)
+
+    def bounce(self) -> None:
+        """Both ports down and up again, until the link works. Raises LinkError."""
+        self.both(lambda end: self.ends[end].ipr.link("set", index=self.ports[end]["index"], state="down"))
+        self.both(self.up_again)
+        self.prove()
+
+    def traffic_begins(self) -> None:
+        """Nothing comes and goes with it."""
+
+    def traffic_ends(self) -> None:
+        """Nothing to take back."""
+
+    def close(self) -> None:
+        """Bring both ports home. Raises LinkError with everything that is not as it was."""
+        problems = self._bring_home()
+        if problems:
+            raise LinkError(_not_restored(problems))
+
+    def _bring_home(self) -> list[str]:
+        trips = [Trip(journal, self.ends.get(end)) for end, journal in self._journals.items()]
+        left = bring_home(trips, self._home)
+        names = {journal.port_id: journal.before["state"]["name"] for journal in self._journals.values()}
+        problems = [f"port {names[port]} ({port}): {each}" for port, said in left.items() for each in said]
+        self._journals.clear()
+        for namespace in self.ends.values():  # only now: what is left in them may hold them for minutes
+            namespace.close()
+        self.ends.clear()
+        for claim in self._claims:
+            claim.close()
+        self._claims.clear()
+        with contextlib.suppress(Exception):
+            self._home.close()
+        return problems
+
+
+def _not_restored(problems: list[str]) -> str:
+    return (
+        f"a port is not as it was before the run: {'; '.join(problems)}. What it was is in its journal: see to what "
+        "keeps it, then run pytest-netperf clean"
+    )

@@ -1,0 +1,201 @@
+"""Why a port must not be taken: what this machine would lose with it, and what could not be given back."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_netperf.links.netlink import ROUTE, attributes, exchange
+from pytest_netperf.links.port_records import routes_of_several_ports
+from pytest_netperf.links.port_state import read_port_state
+from pytest_netperf.links.ports import HostPort
+
+__all__ = ["refusals"]
+
+_NETWORK_FILE_SYSTEMS: Final = {"nfs", "nfs4", "cifs", "smb3", "ceph", "9p", "glusterfs", "fuse.glusterfs"}
+_SERVER: Final = re.compile(r"(?:^|,)addr=([0-9A-Fa-f.:]+)")
+_ESTABLISHED: Final = "01"
+_GETQDISC: Final = 38
+_TCMSG: Final = struct.Struct("=BxxxiIII")  # family, index, handle, parent, info
+_KIND: Final = 1
+
+
+def refusals(port: HostPort, ipr: Any, *, allow_addressed: bool, allow_virtual: bool) -> list[str]:
+    """Every reason, each with the way out; empty for a port that may be taken.
+
+    ``ipr`` is an IPRoute of the calling thread's namespace, which is the port's.
+    """
+    if port.wifi:
+        return ["it is Wi-Fi, which moves between namespaces by its phy; that is not supported in this version"]
+    if port.virtual and not (allow_virtual and port.kind == "veth"):
+        what = port.kind or "virtual device"
+        way_out = (
+            "; a veth pair stands in for a cable when its end has allow_virtual = true, and its rows are SIMULATED then"
+            if port.kind == "veth"
+            else ""
+        )
+        return [f"it is a {what} without hardware behind it{way_out}"]
+    found = []
+    if port.uppers:
+        names = ", ".join(port.uppers)
+        found.append(
+            f"{names} stands on it (a bridge, bond, team or VLAN); take the port out of it first "
+            f"(ip link set {port.name} nomaster) or remove {names}"
+        )
+    state = read_port_state(ipr, port.index)
+    found += _carried(port, state, ipr)
+    addresses = [each["is"] for each in state["addresses"] if not each["is"].startswith("fe80:")]
+    if addresses and not allow_addressed:
+        found.append(
+            f"it has addresses ({', '.join(addresses)}), so something uses it; remove them, or write "
+            "allow_addressed = true beside the port: then they and its routes go, and come back after the run"
+        )
+    manager = _manager(port)
+    if manager:
+        found.append(manager)
+    shared = routes_of_several_ports(port.index)
+    if shared:
+        found.append(f"routes through it and others could not be given back: {', '.join(shared)}; remove them")
+    queues = _own_queues(port.index)
+    if queues:
+        found.append(
+            f"it has queueing disciplines of its own ({', '.join(queues)}), which a move would lose; remove them "
+            f"(tc qdisc del dev {port.name} root)"
+        )
+    (link,) = ipr.link("get", index=port.index)
+    xdp = link.get_attr("IFLA_XDP")
+    if xdp and xdp.get_attr("IFLA_XDP_ATTACHED"):
+        found.append(f"an XDP program is attached, which a move would lose (ip link set {port.name} xdp off)")
+    return found
+
+
+def _carried(port: HostPort, state: dict[str, Any], ipr: Any) -> Iterator[str]:
+    """What this machine would be cut off from."""
+    defaults = [route["is"] for route in state["routes"] if route["is"].startswith("default")]
+    if not defaults and _announced_default(port.index, ipr):
+        defaults = ["default, announced by a router"]
+    if defaults:
+        yield f"it carries the default route of this machine ({', '.join(defaults)}); choose another port"
+    for peer in sorted(_ssh_peers()):
+        if _leads_through(peer, ipr) == port.index:
+            yield f"an ssh session from {peer} comes in through it; choose another port, or log in at the console"
+    for target, server in _mounts():
+        if _leads_through(server, ipr) == port.index:
+            yield f"the file system {target} is mounted through it from {server}; choose another port"
+
+
+def _announced_default(index: int, ipr: Any) -> bool:
+    return any(
+        route.get_attr("RTA_OIF") == index
+        for family in (socket.AF_INET, socket.AF_INET6)
+        for route in ipr.get_default_routes(family=family)
+    )
+
+
+def _leads_through(address: str, ipr: Any) -> int | None:
+    """The interface through which this machine reaches an address; None when it does not."""
+    try:
+        (route,) = ipr.route("get", dst=address.split("%")[0])
+    except Exception:  # noqa: BLE001 - no route, or no address
+        return None
+    index: int | None = route.get_attr("RTA_OIF")
+    return index
+
+
+def _ssh_peers() -> set[str]:
+    """Addresses from which somebody is logged in by ssh: of this session, and of every connection of an sshd."""
+    peers = {os.environ[name].split()[0] for name in ("SSH_CONNECTION", "SSH_CLIENT") if os.environ.get(name)}
+    sockets = set()
+    for comm in Path("/proc").glob("[0-9]*/comm"):
+        try:
+            if not comm.read_text().startswith("sshd"):
+                continue
+            for fd in (comm.parent / "fd").iterdir():
+                sockets.add(os.fspath(fd.readlink()))
+        except OSError:
+            continue
+    for table in ("tcp", "tcp6"):
+        try:
+            lines = Path(f"/proc/thread-self/net/{table}").read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for fields in map(str.split, lines):
+            if fields[3] == _ESTABLISHED and f"socket:[{fields[9]}]" in sockets:
+                peers.add(_address(fields[2].split(":")[0]))
+    return peers
+
+
+def _address(text: str) -> str:
+    """An address as /proc/net/tcp writes it: words in the byte order of the machine."""
+    words = [struct.pack("=I", int(text[at : at + 8], 16)) for at in range(0, len(text), 8)]
+    packed = b"".join(words)
+    if len(packed) == 16 and packed.startswith(bytes(10) + b"\xff\xff"):
+        packed = packed[12:]
+    return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
+
+
+def _mounts() -> Iterator[tuple[str, str]]:
+    """File systems of other machines: where they are mounted, and from which address."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        kind, source, options = after.split(" ", 2)
+        if kind in _NETWORK_FILE_SYSTEMS:
+            server = _SERVER.search(options)
+            address = server[1] if server else source.rpartition(":")[0].strip("[]")
+            if address:
+                yield before.split()[4], address
+
+
+def _manager(port: HostPort) -> str | None:
+    """NetworkManager or systemd-networkd, if one of them takes care of this port: it would fight for it."""
+    if _runs_here("NetworkManager"):
+        text = _read(Path(f"/run/NetworkManager/devices/{port.index}"))
+        if re.search(r"^managed=(true|1)$", text, re.MULTILINE):
+            return (
+                "NetworkManager manages it and would set it up again; let go of it first: "
+                f"nmcli device set {port.name} managed no"
+            )
+    if _runs_here("systemd-network"):  # the kernel keeps 15 characters of systemd-networkd
+        text = _read(Path(f"/run/systemd/netif/links/{port.index}"))
+        state = re.search(r"^ADMIN_STATE=(\w+)$", text, re.MULTILINE)
+        if state and state[1] not in ("unmanaged", "linger", "initialized", "pending"):
+            return (
+                f"systemd-networkd manages it ({state[1]}); let go of it first: a file in /etc/systemd/network with "
+                f"[Match] Name={port.name} and [Link] Unmanaged=yes, then networkctl reload"
+            )
+    return None
+
+
+def _runs_here(name: str) -> bool:
+    """Whether a process of this name lives in the calling thread's network namespace."""
+    here = Path("/proc/thread-self/ns/net").stat().st_ino
+    for comm in Path("/proc").glob("[0-9]*/comm"):
+        try:
+            if comm.read_text().strip() == name and (comm.parent / "ns" / "net").stat().st_ino == here:
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _own_queues(index: int) -> list[str]:
+    """Queueing disciplines that somebody made: the kernel's own have no handle."""
+    found = []
+    for message in exchange(ROUTE, _GETQDISC, _TCMSG.pack(0, index, 0, 0, 0), dump=True):
+        _, at, handle, _, _ = _TCMSG.unpack_from(message)
+        if at == index and handle:
+            kind = dict(attributes(message[_TCMSG.size :])).get(_KIND, b"").rstrip(b"\0").decode("ascii", "replace")
+            found.append(f"{kind} {handle >> 16:x}:")
+    return found
