@@ -86,6 +86,51 @@ def test_loss(netperf_link, netperf_record):
 """
 
 
+FAULTS = """
+import socket
+import time
+import pytest
+
+ALL = [{"loss": "50 %"}, {"loss": "50 %", "burst": 2}, {"duplicate": "40 %"}, {"reorder": "40 %"}, {"mtu_hole": 500},
+       {"stall": True}, {"flap": True}]
+
+def make(fault):
+    @pytest.mark.netperf_link(speed="100M", fault={**fault, "for": "60 s"})
+    @pytest.mark.netperf_limit(power="<= 5 W")
+    def test(netperf_link, netperf_record):
+        a, b = netperf_link.a, netperf_link.b
+        with a.socket(kind=socket.SOCK_DGRAM) as sender, b.socket(kind=socket.SOCK_DGRAM) as receiver:
+            receiver.bind((b.address, 0))
+            receiver.settimeout(0.2)
+            def cross():
+                arrived = []
+                try:
+                    for n in range(60):
+                        sender.sendto(bytes([n]) * 1000, receiver.getsockname())
+                except OSError:
+                    pass
+                try:
+                    while True:
+                        arrived.append(receiver.recv(2000)[0])
+                except TimeoutError:
+                    return arrived
+            def until(good):
+                end = time.monotonic() + 10
+                while (cross() == list(range(60))) is not good:
+                    assert time.monotonic() < end
+            until(True)
+            netperf_link.traffic_begins()
+            until(False)
+            netperf_link.traffic_ends()
+            until(True)
+        netperf_record("power", 5, "W")
+    return test
+
+for number, fault in enumerate(ALL):
+    globals()[f"test_{number}"] = make(fault)
+"""
+
+
 @dataclass
 class Home:
     """A folder of an ordinary user, and pytest as that user in it."""
@@ -221,6 +266,13 @@ def test_the_tester_reference_is_in_the_home_of_its_user(home: Home, open_kernel
     assert "tester reference: it cannot be stored (" in done.stdout, done.stdout + done.stderr
     assert "Permission denied" in done.stdout
     assert done.returncode == 0
+
+
+def test_every_other_fault(home: Home, open_kernel: None):
+    """Each comes and goes: classifiers, a detour, nftables, and a port that goes down."""
+    (home.path / "test_it.py").write_text(FAULTS)
+    done = home.run("-q")
+    assert "7 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_loss(home: Home, open_kernel: None):
