@@ -20,7 +20,6 @@ from pytest_netperf.links.netlink import GENERIC, attribute, attributes, exchang
 __all__ = ["Ethtool", "standard_pause"]
 
 _SIOCETHTOOL: Final = 0x8946
-_NAME_BYTES: Final = 16
 
 # linux/ethtool.h
 _GDRVINFO, _GLINK, _GPAUSEPARAM, _GSTRINGS, _GSTATS = 0x03, 0x0A, 0x12, 0x1B, 0x1D
@@ -28,13 +27,14 @@ _GSSET_INFO, _GFEATURES, _GEEE, _GLINKSETTINGS = 0x37, 0x3A, 0x44, 0x4C
 _SET_STATS, _SET_FEATURES = 1, 4
 _STRING_BYTES: Final = 32
 _MOST_STRINGS: Final = 1 << 14
+_SLACK_STRINGS: Final = 512
 _DRVINFO: Final = struct.Struct("=I32s32s32s32s32s12sIIIII")
 _LINK: Final = struct.Struct("=IIBBBBBBBbBBBB28x")
 _FEATURE_BLOCK: Final = struct.Struct("=IIII")  # available, requested, active, never_changed
 _DUPLEX: Final = {0: "half", 1: "full"}
 _NO_SPEED: Final = (0, 0xFFFF, 0xFFFFFFFF)
 
-OFFLOADS: Final = {
+_OFFLOADS: Final = {
     "tso": ("tx-tcp-segmentation", "tx-tcp6-segmentation"),
     "gso": ("tx-generic-segmentation",),
     "gro": ("rx-gro", "rx-gro-hw"),
@@ -115,7 +115,7 @@ class Ethtool:
     def offloads(self) -> dict[str, str]:
         """Short name -> "on", "off" (it could be switched on), or "cannot": asking for it changes nothing, because
         the port cannot do it at all, or not without another one that is off. Empty: not known."""
-        names = self._features()
+        names = _features_of_kernel(self)
         blocks = (len(names) + 31) // 32
         answer = self._ask(struct.pack("=II", _GFEATURES, blocks), 8 + blocks * _FEATURE_BLOCK.size) if names else None
         if answer is None:
@@ -127,24 +127,26 @@ class Ethtool:
             active |= is_on << 32 * block
         bits = {name: 1 << number for number, name in enumerate(names)}
         found = {}
-        for short, features in OFFLOADS.items():
+        for short, features in _OFFLOADS.items():
             mask = sum(bits.get(feature, 0) for feature in features)
             if mask:
                 found[short] = "on" if active & mask else "off" if could & mask else "cannot"
         return found
-
-    def _features(self) -> tuple[str, ...]:
-        return _features_of_kernel(self)
 
     def strings(self, which: int) -> tuple[str, ...]:
         """The names of a set of strings (ETH_SS_...), in the order of their values."""
         answer = self._ask(struct.pack("=IIQI", _GSSET_INFO, 0, 1 << which, 0))
         if answer is None or not struct.unpack_from("=Q", answer, 8)[0]:
             return ()
-        count = min(struct.unpack_from("=I", answer, 16)[0], _MOST_STRINGS)
-        answer = self._ask(struct.pack("=III", _GSTRINGS, which, count), 12 + count * _STRING_BYTES)
+        count = struct.unpack_from("=I", answer, 16)[0]
+        if count > _MOST_STRINGS:
+            return ()
+        # The kernel writes as many as there are now, whatever it is told: somebody may have added queues meanwhile.
+        room = 2 * count + _SLACK_STRINGS
+        answer = self._ask(struct.pack("=III", _GSTRINGS, which, count), 12 + room * _STRING_BYTES)
         if answer is None:
             return ()
+        count = min(struct.unpack_from("=I", answer, 8)[0], room)
         return tuple(
             _text(answer[at : at + _STRING_BYTES]) or "" for at in range(12, 12 + count * _STRING_BYTES, _STRING_BYTES)
         )
@@ -152,11 +154,11 @@ class Ethtool:
     def statistics(self) -> dict[str, int]:
         """The driver's own counters (``ethtool -S``); their names are its own as well."""
         names = self.strings(_SET_STATS)
-        answer = self._ask(struct.pack("=II", _GSTATS, len(names)), 8 + 8 * len(names)) if names else None
-        if answer is None:
-            return {}
-        count = min(struct.unpack_from("=I", answer, 4)[0], len(names))
-        return dict(zip(names, struct.unpack_from(f"={count}Q", answer, 8), strict=False))
+        room = 2 * len(names) + _SLACK_STRINGS  # as for the names
+        answer = self._ask(struct.pack("=II", _GSTATS, len(names)), 8 + 8 * room) if names else None
+        if answer is None or struct.unpack_from("=I", answer, 4)[0] != len(names):
+            return {}  # other counters than those that were named
+        return dict(zip(names, struct.unpack_from(f"={len(names)}Q", answer, 8), strict=True))
 
 
 _cached: dict[str, Any] = {}

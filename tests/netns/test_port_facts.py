@@ -41,6 +41,14 @@ KERNEL_NAMES = {
 }
 
 
+STATISTICS = """
+import json, sys
+from pyroute2.ethtool.ioctl import IoctlEthtool
+from pytest_netperf.links.ethtool import Ethtool
+with Ethtool(sys.argv[1]) as port:
+    ours = port.statistics()
+print(json.dumps([ours, dict(IoctlEthtool(sys.argv[1]).get_statistics())]))
+"""
 OURS = {"Offload off at the tester", "Shaper at the tester"}
 
 
@@ -85,6 +93,14 @@ def test_driver_and_link_are_those_of_the_kernel(make_link: MakeLink) -> None:
         assert (port.eee_supported, port.eee_enabled, port.eee_active) == (None, None, None)
         assert port.counters == {}
         assert (port.pcie, port.aspm, port.aspm_policy, port.usb_bps) == ((), None, None, None)
+
+
+def test_statistics_are_those_of_the_kernel(make_link: MakeLink) -> None:
+    link = make_link(speed_bps=None)
+    said = link.a.run([sys.executable, "-c", STATISTICS, link.a.interface], check=True).stdout
+    ours, theirs = json.loads(said)
+    assert ours == theirs
+    assert "peer_ifindex" in ours
 
 
 def test_without_a_carrier_there_is_no_speed(make_link: MakeLink) -> None:
