@@ -120,8 +120,15 @@ class LinkFault:
             part.begin()
 
     def _end_all(self) -> None:
+        """End every part, also when one of them cannot be ended."""
+        refused: Exception | None = None
         while self._in_force:
-            self._in_force.pop().end()
+            try:
+                self._in_force.pop().end()
+            except Exception as error:  # noqa: BLE001 - raised below
+                refused = refused or error
+        if refused is not None:
+            raise refused
 
     def _parts(self) -> Iterator[_Part]:
         spec = self._spec

@@ -99,7 +99,7 @@ def _processes(endpoint: Endpoint, role: str) -> list[int]:
         with contextlib.suppress(OSError):  # it ended, or is not ours to look at
             if entry.name.isdigit() and os.stat(entry / "ns" / "net").st_ino == endpoint.namespace:  # noqa: PTH116
                 arguments = (entry / "cmdline").read_bytes().split(b"\0")
-                if role.encode() in arguments and b"iperf3" in arguments[0]:
+                if role.encode() in arguments and any(each.endswith(b"iperf3") for each in arguments):
                     found.append(int(entry.name))
     return found
 
