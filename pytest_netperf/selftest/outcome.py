@@ -45,8 +45,8 @@ class Outcome:
     def made_again(self) -> bool:
         """Whether the case is worth a second try: something else may be why it did not come out as it must."""
         busy = any(words in self.words for words in _OTHERS_BUSY) or self.verdict == "ERROR"
-        unexpected = not self.case.expects(self.verdict) and self.verdict != "PASS"
-        return busy and unexpected and not self.impossible and not self.case.good
+        right = self.case.expects(self.verdict) and self.case.says(self.words)
+        return busy and not right and self.verdict != "PASS" and not self.impossible and not self.case.good
 
     @property
     def holds(self) -> bool:
