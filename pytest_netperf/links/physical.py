@@ -199,7 +199,10 @@ class PhysicalPair(Pair):
             raise LinkError(_not_restored(problems))
 
     def _bring_home(self) -> list[str]:
-        trips = [Trip(journal, self.ends.get(end)) for end, journal in self._journals.items()]
+        trips = [
+            Trip(journal, self.ends.get(end), self.ports.get(end, {}).get("index"))
+            for end, journal in self._journals.items()
+        ]
         left = bring_home(trips, self._home)
         names = {journal.port_id: journal.before["state"]["name"] for journal in self._journals.values()}
         problems = [f"port {names[port]} ({port}): {each}" for port, said in left.items() for each in said]

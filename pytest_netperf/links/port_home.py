@@ -56,6 +56,8 @@ class Trip(NamedTuple):
     journal: PortJournal
     away: Namespace | None
     """Where it is expected, if not at home."""
+    lent_index: int | None = None
+    """Its index there, for one that can be told by its MAC address only, which the run may have changed."""
 
 
 def locate(ports: Iterable[HostPort], before: dict[str, Any]) -> HostPort | None:
@@ -82,7 +84,7 @@ def bring_home(trips: Sequence[Trip], home: Any) -> dict[str, list[str]]:
 
 def _fetch(trip: Trip, home: Any) -> list[str]:
     if locate(list_ports(home), trip.journal.before) is None and trip.away is not None:
-        return _leave(trip.journal, home, trip.away)
+        return _leave(trip, trip.away, home)
     return []
 
 
@@ -105,16 +107,20 @@ def _settle(trip: Trip, home: Any) -> list[str]:
         time.sleep(_POLL_SECONDS)  # the kernel makes some of it by itself, a moment later
 
 
-def _leave(journal: PortJournal, home: Any, away: Namespace) -> list[str]:
+def _leave(trip: Trip, away: Namespace, home: Any) -> list[str]:
     """The part in the namespace that the port was lent to, up to the move. What goes wrong here is seen at home."""
-    before = journal.before
-    port = away.call(lambda: locate(list_ports(away.ipr), before))
+    journal, before = trip.journal, trip.journal.before
+    there = away.call(lambda: list_ports(away.ipr))
+    port = locate(there, before) or next((each for each in there if each.index == trip.lent_index), None)
     if port is None:
         return []
     journal.note("put its settings back, and take it down")
     away.call(_settings_back, before["state"], port.name)
     with contextlib.suppress(Exception):
         away.call(away.ipr.link, "set", index=port.index, state="down")
+    if port.mac != before["state"]["mac"]:
+        with contextlib.suppress(Exception):
+            away.call(away.ipr.link, "set", index=port.index, address=before["state"]["mac"])
     taken = {name for other in list_ports(home) for name in (other.name, *other.altnames)}
     for altname in taken & set(port.altnames):
         journal.note(f"drop the alternative name {altname}, which another interface has now")

@@ -34,7 +34,11 @@ class PortHeldError(LinkError):
 
     def __init__(self, port_id: str, holder: Mapping[str, Any]) -> None:
         self.holder = dict(holder)
-        who = f"process {holder['pid']} ({holder['command']})" if holder.get("pid") else "a process that has just begun"
+        who = (
+            f"process {holder['pid']} ({holder.get('command', 'unknown')})"
+            if holder.get("pid")
+            else "a process that has just begun"
+        )
         since = f" since {holder['since']}" if holder.get("since") else ""
         super().__init__(
             f"port {port_id} is held by {who}{since}: another run uses it; wait for its end, or stop that process"
