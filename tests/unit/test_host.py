@@ -76,7 +76,7 @@ def test_processes_by_what_they_used_meanwhile():
 def test_many_small_processes_of_one_name_count_together():
     """Each of them takes too little to be named."""
     before = reading(processes={1: (10, "cc1", 5 * TICK)})
-    small = {number: (20, "cc1", TICK // 4) for number in range(2, 42)}
+    small = dict.fromkeys(range(2, 42), (20, "cc1", TICK // 4))
     after = later(processes={1: (10, "cc1", 5 * TICK), **small, 50: (20, "ld", TICK)})
     assert [(process.name, process.cpu_s) for process in between(before, after).others] == [
         ("cc1 x 40", 10.0),

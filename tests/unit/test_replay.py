@@ -16,8 +16,7 @@ from pytest_netperf.judge.limits import ResolvedLimit
 from pytest_netperf.judge.limits_file import parse_limits_file
 from pytest_netperf.judge.profile import PROFILES, get_profile
 from pytest_netperf.judge.replay import judge_row, parse_series
-from pytest_netperf.judge.series import judge_series
-from pytest_netperf.judge.series import SeriesJudge
+from pytest_netperf.judge.series import SeriesJudge, judge_series
 from pytest_netperf.judge.statistics import Sample, mean_rate_bps
 from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.physics import goodput_ceiling_bps
