@@ -13,6 +13,7 @@ import fcntl
 import functools
 import socket
 import struct
+import sys
 from typing import Any, Final, Self
 
 from pytest_netperf.links.netlink import GENERIC, attribute, attributes, exchange
@@ -92,6 +93,13 @@ class Ethtool:
         if mbps in _NO_SPEED or (carrier is not None and not struct.unpack_from("=I", carrier, 4)[0]):
             return {"speed_bps": None, "duplex": None, "autoneg": bool(autoneg)}
         return {"speed_bps": mbps * 1e6, "duplex": _DUPLEX.get(duplex), "autoneg": bool(autoneg)}
+
+    def supported_link_modes(self) -> int:
+        """The link modes that the port can have, one bit for each (ETHTOOL_LINK_MODE_..._BIT); 0 where not known."""
+        words = _words_of_link_modes(self)
+        question = struct.pack("=I11xb", _GLINKSETTINGS, words)
+        answer = self._ask(question, _LINK.size + 3 * 4 * words) if words else None
+        return 0 if answer is None else int.from_bytes(answer[_LINK.size : _LINK.size + 4 * words], sys.byteorder)
 
     def link_mode_words(self) -> int:
         """How many 32-bit words a set of link modes has in this kernel; 0 where the driver does not answer."""

@@ -22,7 +22,6 @@ __all__ = ["Pair", "lab_addresses"]
 T = TypeVar("T")
 
 _IFA_F_NODAD = 0x02
-_PROOF_SECONDS = 3.0
 _ANSWER_MS = 50
 _SIOCGIFFLAGS, _IFF_RUNNING = 0x8913, 0x40
 _IP_MTU_DISCOVER, _IPV6_MTU_DISCOVER, _PMTUDISC_PROBE = 10, 23, 3  # linux/in.h, linux/in6.h
@@ -48,6 +47,8 @@ class Pair:
     carrier_seconds = 3.0
     """How long a port may take to find its carrier."""
     poll_seconds = 0.0002
+    proof_seconds = 3.0
+    """How long a packet may take to pass for the first time."""
 
     def __init__(self, index: int, mtu: int, abandoned: Callable[[], bool] = lambda: False) -> None:
         self.index = index
@@ -182,7 +183,7 @@ class Pair:
         payload = bytes(payload_bytes)
         poller = select.poll()
         poller.register(receiver, select.POLLIN)
-        deadline = time.monotonic() + _PROOF_SECONDS
+        deadline = time.monotonic() + self.proof_seconds
         while time.monotonic() < deadline and not self.is_abandoned():
             with contextlib.suppress(BlockingIOError):  # the neighbour is being looked for
                 sender.sendto(payload, (address, port))

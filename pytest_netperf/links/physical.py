@@ -42,6 +42,7 @@ class PhysicalPair(Pair):
 
     carrier_seconds = _CARRIER_SECONDS
     poll_seconds = 0.01
+    proof_seconds = 10.0  # some ports drop what they send in the first seconds of a link
     burst_bits = 0.0
 
     def __init__(self, index: int, spec: Mapping[str, Any], abandoned: Callable[[], bool]) -> None:

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from pytest_netperf.errors import LinkError
 
-__all__ = ["PortClaim", "PortHeldError", "PortJournal", "boot_id", "journals", "ports_folder"]
+__all__ = ["PortClaim", "PortHeldError", "PortJournal", "boot_id", "holder_of", "journals", "ports_folder"]
 
 _STATE: Final = "/var/lib/pytest-netperf"
 _VERSION: Final = 1
@@ -89,6 +89,21 @@ class PortClaim:
             os.ftruncate(self._fd, 0)
             os.close(self._fd)
             self._fd = -1
+
+
+def holder_of(port_id: str) -> PortHeldError | None:
+    """Who holds a port now, as the error that a claim would raise; None when nobody does. Changes nothing."""
+    try:
+        fd = os.open(ports_folder() / f"{_file_name(port_id)}.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # nobody has ever claimed it
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return PortHeldError(port_id, _decoded(os.pread(fd, 1 << 16, 0)))
+    finally:
+        os.close(fd)
+    return None
 
 
 class PortJournal:

@@ -28,7 +28,7 @@ _NEIGHBOUR: Final = struct.Struct("=BxxxiHBB")  # family, interface, state, flag
 _IFA_ADDRESS, _IFA_LOCAL, _IFA_CACHEINFO, _IFA_FLAGS, _IFA_PROTO = 1, 2, 6, 8, 11
 _IFA_KEPT: Final = 0xFFFFFFFF & ~(0x01 | 0x04 | 0x08 | 0x20 | 0x40 | 0x800)  # without what the kernel finds out
 _RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_MULTIPATH, _RTA_CACHEINFO = 1, 4, 5, 6, 9, 12
-_RTA_TABLE, _RTA_NH_ID = 15, 30
+_RTA_PREFSRC, _RTA_TABLE, _RTA_NH_ID = 7, 15, 30
 _BY_KERNEL, _BY_ANNOUNCEMENT = 2, 9  # RTPROT_KERNEL, RTPROT_RA
 _LOCAL_TABLE: Final = 255
 _RTNH_ONLINK, _RTM_CLONED = 4, 0x200
@@ -79,13 +79,18 @@ def take_away(what: str, record: dict[str, Any], index: int) -> None:
 
 
 def routes_of_several_ports(index: int) -> list[str]:
-    """Routes that lead through this interface and others, or through a nexthop object: they cannot be given back."""
+    """Routes that a move of this interface loses and that are not its own: they cannot be given back.
+
+    They lead through it and others, or through a nexthop object, or through another one from an address of this one.
+    """
     found = []
+    addresses = {bytes.fromhex(record["local"]) for record in _addresses(index)}
     for message in _dump(ROUTES):
         inside = dict(attributes(message[_ROUTE.size :]))
         hops = _hops(inside.get(_RTA_MULTIPATH, b""))
         through = struct.unpack("=I", inside[_RTA_OIF])[0] if _RTA_OIF in inside else None
-        if index in hops or (through == index and _RTA_NH_ID in inside):
+        borrowed = inside.get(_RTA_PREFSRC) in addresses and message[4] != _LOCAL_TABLE
+        if index in hops or (through == index and _RTA_NH_ID in inside) or (through != index and borrowed):
             found.append(_route_text(message, inside))
     return found
 
@@ -100,8 +105,15 @@ def _addresses(index: int) -> Iterator[dict[str, Any]]:
         same = [(kind, value) for kind, value in sorted(inside.items()) if kind not in (_IFA_CACHEINFO, _IFA_PROTO)]
         same = [(kind, value) for kind, value in same if kind != _IFA_FLAGS]
         key = _ADDRESS.pack(family, length, 0, scope, 0) + struct.pack("=I", flags & _IFA_KEPT)
-        text = f"{_ip(family, inside.get(_IFA_LOCAL) or inside[_IFA_ADDRESS])}/{length}"
-        yield {"is": text, "key": (key + _packed(same)).hex(), "raw": message.hex(), "read_at": time.monotonic()}
+        local = inside.get(_IFA_LOCAL) or inside[_IFA_ADDRESS]
+        text = f"{_ip(family, local)}/{length}"
+        yield {
+            "is": text,
+            "key": (key + _packed(same)).hex(),
+            "raw": message.hex(),
+            "local": local.hex(),
+            "read_at": time.monotonic(),
+        }
 
 
 def _address_now(message: bytes, index: int, read_at: float) -> bytes:

@@ -23,6 +23,7 @@ _ESTABLISHED: Final = "01"
 _GETQDISC: Final = 38
 _TCMSG: Final = struct.Struct("=BxxxiIII")  # family, index, handle, parent, info
 _KIND: Final = 1
+_RUN: Final = Path("/run")
 
 
 def refusals(port: HostPort, ipr: Any, *, allow_addressed: bool, allow_virtual: bool) -> list[str]:
@@ -60,7 +61,7 @@ def refusals(port: HostPort, ipr: Any, *, allow_addressed: bool, allow_virtual: 
         found.append(manager)
     shared = routes_of_several_ports(port.index)
     if shared:
-        found.append(f"routes through it and others could not be given back: {', '.join(shared)}; remove them")
+        found.append(f"routes that depend on it and others could not be given back: {', '.join(shared)}; remove them")
     queues = _own_queues(port.index)
     if queues:
         found.append(
@@ -154,14 +155,14 @@ def _mounts() -> Iterator[tuple[str, str]]:
 def _manager(port: HostPort) -> str | None:
     """NetworkManager or systemd-networkd, if one of them takes care of this port: it would fight for it."""
     if _runs_here("NetworkManager"):
-        text = _read(Path(f"/run/NetworkManager/devices/{port.index}"))
+        text = _read(_RUN / "NetworkManager" / "devices" / str(port.index))
         if re.search(r"^managed=(true|1)$", text, re.MULTILINE):
             return (
                 "NetworkManager manages it and would set it up again; let go of it first: "
                 f"nmcli device set {port.name} managed no"
             )
     if _runs_here("systemd-network"):  # the kernel keeps 15 characters of systemd-networkd
-        text = _read(Path(f"/run/systemd/netif/links/{port.index}"))
+        text = _read(_RUN / "systemd" / "netif" / "links" / str(port.index))
         state = re.search(r"^ADMIN_STATE=(\w+)$", text, re.MULTILINE)
         if state and state[1] not in ("unmanaged", "linger", "initialized", "pending"):
             return (

@@ -107,18 +107,23 @@ def find_port(text: str, ports: Iterable[HostPort]) -> HostPort:
     )
 
 
-def list_ports(ipr: Any) -> list[HostPort]:
-    """Every interface of the calling thread's namespace but loopback; ``ipr`` is an IPRoute of the same one."""
+def list_ports(ipr: Any, sysfs: int | None = None) -> list[HostPort]:
+    """Every interface of the calling thread's namespace but loopback; ``ipr`` is an IPRoute of the same one.
+
+    ``sysfs`` is a folder descriptor of /sys as that namespace sees it; without one it is made, which needs root.
+    """
+    if sysfs is not None:
+        return [_port(link, sysfs) for link in ipr.get_links() if link["ifi_type"] != _LOOPBACK]
     try:
-        sysfs = sysfs_of_this_thread()
+        made = sysfs_of_this_thread()
     except OSError as error:
         raise LinkError(
             f"cannot read /sys of this network namespace ({error.strerror}); physical ports need root"
         ) from None
     try:
-        return [_port(link, sysfs) for link in ipr.get_links() if link["ifi_type"] != _LOOPBACK]
+        return list_ports(ipr, made)
     finally:
-        os.close(sysfs)
+        os.close(made)
 
 
 def _port(link: Any, sysfs: int) -> HostPort:

@@ -5,9 +5,11 @@ A veth pair stands in for two cards and their cable; from the kernel's side both
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +22,7 @@ from aftermath import Seen, Traces, keeper_of, wait_until
 from stand_in import StandIn, sh, unequal
 
 from pytest_netperf.errors import LinkError
+from pytest_netperf.links import port_refusal
 from pytest_netperf.links.kernel import has_capabilities
 from pytest_netperf.links.physical import PhysicalPair
 from pytest_netperf.links.port_journal import PortClaim, PortHeldError
@@ -288,6 +291,27 @@ def test_the_keeper_is_killed_too_and_the_next_run_finds_the_ports(orphaned: Lab
     assert "brought home, as it was" in str(row["evidence"]["facts"]["link_ports_rescued"])
 
 
+# ---- who may not ----------------------------------------------------------------------------------------------------
+
+
+def test_an_ordinary_user_is_told_that_it_needs_root(lab: Lab):
+    """Root of a user namespace is what the keeper of an ordinary user is."""
+    lab.write(TRAFFIC.replace("[1500, 9000]", "9000"))
+    unshared = ["unshare", "--user", "--map-root-user", sys.executable, "-m", "pytest", "-pno:cacheprovider"]
+    done = subprocess.run(
+        [*unshared, "-onetperf_reference=off", "--netperf-bench=bench.toml"],
+        cwd=lab.path,
+        env=lab.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 1, done.stdout
+    assert "physical ports need root: they belong to the machine" in done.stdout
+    lab.assert_home(0.0)
+
+
 # ---- two that want one port ------------------------------------------------------------------------------------------
 
 
@@ -366,6 +390,7 @@ class Bench:
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setenv("NETPERF_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(PhysicalPair, "carrier_seconds", 0.5)
+    monkeypatch.setattr(PhysicalPair, "proof_seconds", 1.0)
     ports = StandIn()
     ports.make()
     yield Bench(ports, tmp_path)
@@ -432,13 +457,53 @@ def with_two_hops(bench: Bench) -> None:
        "nexthop", "via", gateway, "dev", a, "nexthop", "via", gateway, "dev", a, "weight", "2")  # fmt: skip
 
 
+def with_borrowed_address(bench: Bench) -> None:
+    """A route of another port that sends from an address of this one."""
+    bench.ports.set_everything()
+    sh("ip", "address", "add", f"{bench.ports.net6}:7777::1/80", "dev", bench.ports.b, "nodad")
+    sh("ip", "route", "add", f"{bench.ports.net6}:9999::/80", "via", f"{bench.ports.net6}:7777::2",
+       "dev", bench.ports.b, "src", f"{bench.ports.net6}::1", "table", "779")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["NetworkManager", "systemd-networkd"])
+def test_a_managed_port_is_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str):
+    """Told by the files in which the managers say what they do."""
+    index = str(socket.if_nametoindex(bench.ports.a))
+    for path, text in (
+        (bench.path / "NetworkManager" / "devices" / index, "[device]\nmanaged=true\n"),
+        (bench.path / "systemd" / "netif" / "links" / index, "ADMIN_STATE=configured\nOPER_STATE=routable\n"),
+    ):
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    monkeypatch.setattr(port_refusal, "_RUN", bench.path)
+    bench.pair().close()  # the files of a manager that does not run say nothing
+    with lent_name(name[:15]):
+        said = bench.refused()
+    assert f"{name} manages it" in said
+    assert {"NetworkManager": "nmcli device set", "systemd-networkd": "Unmanaged=yes"}[name] in said
+
+
+@contextlib.contextmanager
+def lent_name(name: str) -> Iterator[None]:
+    """A process of this name."""
+    code = f"import sys; open('/proc/self/comm', 'w').write({name!r}); print('named', flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"named\n"
+        try:
+            yield
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize(
     ("prepare", "said"),
     [
         (with_bridge, "stands on it (a bridge, bond, team or VLAN)"),
         (with_macvlan, "stands on it"),
         (with_queue, "it has queueing disciplines of its own (tbf"),
-        (with_two_hops, "routes through it and others could not be given back"),
+        (with_two_hops, "routes that depend on it and others could not be given back"),
+        (with_borrowed_address, "routes that depend on it and others could not be given back"),
     ],
 )
 def test_what_else_is_refused(bench: Bench, prepare: Callable[[Bench], None], said: str):
