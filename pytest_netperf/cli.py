@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_netperf import __version__, selftest_cli, series_cli
+from pytest_netperf import __version__, bench_cli, selftest_cli, series_cli
 from pytest_netperf.errors import NetperfError
 
 __all__ = ["main"]
@@ -39,6 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         commands.add_parser("selftest", help="make every fault on simulated links, and see that none passes")
     )
 
+    bench_cli.add_arguments(
+        commands.add_parser("bench", help="hold a bench file against this machine, or write one of what it has")
+    )
+
     clean = commands.add_parser(
         "clean", help="bring home ports that killed runs left, and remove the namespaces that --netperf-keep left"
     )
@@ -54,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return series_cli.run(asked)
         if asked.command == "selftest":
             return selftest_cli.run(asked)
+        if asked.command == "bench":
+            return bench_cli.run(asked)
         return _clean(asked.dry_run)
     except NetperfError as error:
         print(f"pytest-netperf: {error}", file=sys.stderr)

@@ -21,7 +21,7 @@ from pytest_netperf.bench.toml_table import TomlTable, shown
 from pytest_netperf.errors import BenchError
 from pytest_netperf.quantities import parse_speed
 
-__all__ = ["load_bench", "parse_bench"]
+__all__ = ["load_bench", "parse_bench", "read_bench"]
 
 _MAX_NAME = 100
 _HEX = "[0-9a-fA-F]"
@@ -35,6 +35,14 @@ _TOML_POSITION = re.compile(r"(?P<what>.*) \(at line (?P<line>\d+), column (?P<c
 
 def load_bench(path: str | Path) -> Bench:
     """The bench that this file describes; `BenchError` with all mistakes when it cannot be read or understood."""
+    return _whole(read_bench(path))
+
+
+def read_bench(path: str | Path) -> tuple[Bench, list[str]]:
+    """The bench as far as it was understood, and every mistake, each with the file; no test may run on one with any.
+
+    Raises BenchError when the file cannot be read, or is no TOML.
+    """
     where = str(path)
     file = Path(path)
     try:
@@ -61,7 +69,15 @@ def load_bench(path: str | Path) -> Bench:
 
 def parse_bench(text: str, where: str | Path = "bench") -> Bench:
     """The bench that this TOML text describes; ``where`` stands for the file in messages."""
-    return _bench(_toml(text, str(where)), str(where), hashlib.sha256(text.encode("utf-8", "replace")).hexdigest())
+    sha256 = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+    return _whole(_bench(_toml(text, str(where)), str(where), sha256))
+
+
+def _whole(read: tuple[Bench, list[str]]) -> Bench:
+    bench, mistakes = read
+    if mistakes:
+        raise BenchError("\n".join(mistakes))
+    return bench
 
 
 def _toml(text: str, where: str) -> dict[str, object]:
@@ -81,7 +97,7 @@ def _toml(text: str, where: str) -> dict[str, object]:
         raise BenchError(f"{where}: broken TOML: {error}") from None
 
 
-def _bench(data: dict[str, object], where: str, sha256: str) -> Bench:
+def _bench(data: dict[str, object], where: str, sha256: str) -> tuple[Bench, list[str]]:
     mistakes: list[str] = []
     root = TomlTable(data, "", mistakes)
     station = _station(root.table("station"))
@@ -92,9 +108,8 @@ def _bench(data: dict[str, object], where: str, sha256: str) -> Bench:
         root.wrong("device", "the list is empty; a bench needs at least one device")
     _repeated(mistakes, "device", "serial", (device.serial for device in devices))
     root.close()
-    if mistakes:
-        raise BenchError("\n".join(f"{where}: {mistake}" for mistake in mistakes))
-    return Bench(station=station, devices=devices, path=where, sha256=sha256)
+    bench = Bench(station=station, devices=devices, path=where, sha256=sha256)
+    return bench, [f"{where}: {mistake}" for mistake in mistakes]
 
 
 def _station(table: TomlTable | None) -> Station:

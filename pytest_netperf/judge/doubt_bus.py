@@ -16,7 +16,7 @@ from pytest_netperf.judge.scene import Scene
 from pytest_netperf.observe.observation import PcieHop
 from pytest_netperf.quantities import format_pair, format_value
 
-__all__ = ["DOUBTS", "RULES"]
+__all__ = ["BUS_NEED", "DOUBTS", "RULES", "usb_bps"]
 
 PCIE_BELOW: Final = KnownDoubt(
     name="PCIe below what both ends can",
@@ -52,7 +52,8 @@ ASPM: Final = KnownDoubt(
 )
 DOUBTS: Final = (PCIE_BELOW, PCIE_NEED, USB_NEED, ASPM)
 
-_NEED: Final = 1.2
+BUS_NEED: Final = 1.2
+"""How much more than the line rate of its port a bus must carry."""
 _KNOWN_FOR_IT: Final = frozenset({"igc", "r8169", "r8168", "r8125"})
 _USB_SHARED_BPS: Final = 480e6
 _USB_ENCODING: Final = ((_USB_SHARED_BPS, 1.0), (5e9, 8 / 10), (float("inf"), 128 / 132))
@@ -69,7 +70,7 @@ def pcie(scene: Scene) -> Iterator[Doubt]:
             if most is not None and now < most:
                 yield PCIE_BELOW.seen(f"Port {port.name}, {hop_text(hop)}.")
             need, who = _need_bps(scene, ports, port, hop)
-            if need is not None and now < _NEED * need:
+            if need is not None and now < BUS_NEED * need:
                 has, needs = format_pair(now, need, "bit/s")
                 yield PCIE_NEED.seen(f"Port {port.name}, {hop_text(hop)}, carries {has} for {needs}{who}.")
 
@@ -102,14 +103,19 @@ def usb(scene: Scene) -> Iterator[Doubt]:
         if signalling is None or line is None:
             continue
         shared = signalling <= _USB_SHARED_BPS and scene.result.workload.direction == "bidirectional"
-        carries = signalling * next(share for up_to, share in _USB_ENCODING if signalling <= up_to)
+        carries = usb_bps(signalling)
         need = 2 * line if shared else line
-        if carries < _NEED * need:
+        if carries < BUS_NEED * need:
             has, needs = format_pair(carries, need, "bit/s")
             yield USB_NEED.seen(
                 f"Port {port.name} is on a USB of {format_value(signalling, 'bit/s')}, which carries {has} for {needs}"
                 f"{', of both directions' if shared else ''}."
             )
+
+
+def usb_bps(signalling: float) -> float:
+    """What is left of the signalling rate of a USB after its line encoding, in bit/s."""
+    return signalling * next(share for up_to, share in _USB_ENCODING if signalling <= up_to)
 
 
 def aspm(scene: Scene) -> Iterator[Doubt]:

@@ -13,8 +13,6 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Final
 
 from pytest_netperf.errors import LinkError
@@ -22,10 +20,10 @@ from pytest_netperf.links.ethtool import Ethtool
 from pytest_netperf.links.namespace import Namespace
 from pytest_netperf.links.pair import Pair, lab_addresses
 from pytest_netperf.links.port_home import Trip, bring_home
-from pytest_netperf.links.port_journal import PortClaim, PortJournal, boot_id, journals
+from pytest_netperf.links.port_journal import PortClaim, PortJournal, journals
+from pytest_netperf.links.port_lend import begin_journal, lend
 from pytest_netperf.links.port_refusal import refusals
 from pytest_netperf.links.port_rescue import rescue_ports
-from pytest_netperf.links.port_state import read_port_state
 from pytest_netperf.links.ports import HostPort, find_port, list_ports
 
 __all__ = ["PhysicalPair"]
@@ -108,29 +106,13 @@ class PhysicalPair(Pair):
 
     def _lend(self, found: Mapping[str, HostPort]) -> None:
         """Write down what both ports are, and move each into a namespace of its own."""
-        from pyroute2.netlink.exceptions import NetlinkError
-
-        home = Path("/proc/thread-self/ns/net").stat().st_ino
         for end in found:
             self.ends[end] = Namespace(end)
         for namespace in self.ends.values():
             namespace.wait_started()
         for end, port in found.items():
-            journal = self._journals[end] = PortJournal.begin(
-                port.port_id,
-                {
-                    "boot": boot_id(),
-                    "home": home,
-                    "port": asdict(port),
-                    "state": read_port_state(self._home, port.index),
-                },
-            )
-            journal.note("lend it to a network namespace of a run")
-            try:
-                self._home.link("set", index=port.index, net_ns_fd=self.ends[end].fd)
-            except NetlinkError as error:
-                reason = os.strerror(error.code)
-                raise LinkError(f"port {port.label} cannot be moved into a network namespace: {reason}") from None
+            journal = self._journals[end] = begin_journal(port, self._home)
+            lend(port, journal, self._home, self.ends[end])
         for end, port in found.items():
             address = lab_addresses(self.index)[end]
             self.ports[end] = {"interface": port.name, "name": port.label, "mac": port.mac, **address}

@@ -1,0 +1,321 @@
+"""Does a bench file fit this machine? Everything that is wrong at once, without traffic and without a change."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pytest_netperf.bench.bench_file import read_bench
+from pytest_netperf.bench.model import DEFAULT_MTU, Bench, Device, LinkSpec
+from pytest_netperf.bench.model_profile import ModelProfile, PortKind
+from pytest_netperf.errors import BenchError, KeeperError, LinkError
+from pytest_netperf.judge.doubt_bus import BUS_NEED, usb_bps
+from pytest_netperf.judge.port_evidence import hop_bps, hop_text
+from pytest_netperf.links.kernel import has_capabilities
+from pytest_netperf.links.port_journal import holder_of, journals
+from pytest_netperf.links.port_reading import PortReading, read_port
+from pytest_netperf.links.port_refusal import refusals
+from pytest_netperf.links.ports import HostPort, find_port, list_ports
+from pytest_netperf.observe.observation import PcieHop
+from pytest_netperf.quantities import format_pair, format_speed, format_value, near_misses
+
+__all__ = ["BenchCheck", "LinkCheck", "Machine", "check_bench"]
+
+_NO_ROOT: Final = "physical ports need root: run this, and pytest, with sudo"
+_NO_IPERF3: Final = "iperf3 is not installed (sudo apt-get install iperf3)"
+
+
+@dataclass(slots=True, kw_only=True)
+class LinkCheck:
+    """One link of the bench file, held against this machine."""
+
+    name: str
+    """``SERIAL/link``, or ``station/link`` for a reference."""
+    text: str
+    """What it is, in words."""
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What is not wrong, and may be of use."""
+
+
+@dataclass(slots=True, kw_only=True)
+class BenchCheck:
+    """Everything that was found."""
+
+    problems: list[str] = field(default_factory=list)
+    """Of the file, and of the machine as a whole."""
+    links: list[LinkCheck] = field(default_factory=list)
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems and not any(link.problems for link in self.links)
+
+
+class Machine:
+    """What is read of this machine. A context manager; nothing is changed."""
+
+    def __init__(self) -> None:
+        from pyroute2 import IPRoute
+
+        self.root = has_capabilities()
+        self._sysfs = os.open("/sys", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._ipr = IPRoute(ext_ack=True)
+        self.ports: list[HostPort] = list_ports(self._ipr, None if self.root else self._sysfs)
+        self._readings: dict[str, PortReading] = {}
+
+    def __enter__(self) -> Machine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ipr.close()
+        os.close(self._sysfs)
+
+    def read(self, port: HostPort) -> PortReading:
+        """What a port is and could do."""
+        if port.name not in self._readings:
+            self._readings[port.name] = read_port(port, self._ipr, self._sysfs)
+        return self._readings[port.name]
+
+    def refusals(self, port: HostPort, *, allow_addressed: bool = False, allow_virtual: bool = False) -> list[str]:
+        """Why it must not be taken."""
+        return refusals(port, self._ipr, allow_addressed=allow_addressed, allow_virtual=allow_virtual)
+
+
+def check_bench(path: str | Path, profiles: Mapping[str, ModelProfile]) -> BenchCheck:
+    """Hold a bench file against this machine. Raises LinkError where nothing about ports can be read at all."""
+    check = BenchCheck()
+    try:
+        bench, mistakes = read_bench(path)
+    except BenchError as error:
+        check.problems += str(error).splitlines()
+        return check
+    check.problems += mistakes
+    if shutil.which("iperf3") is None:
+        check.problems.append(_NO_IPERF3)
+    links = list(_links(bench))
+    if any(link.simulated for _, link in links):
+        check.problems += _no_simulated_links()
+    if any(link.physical_ports for _, link in links):
+        with Machine() as machine:
+            if not machine.root:
+                check.problems.append(_NO_ROOT)
+            _check_ports(check, links, machine, profiles)
+    else:
+        check.links += [LinkCheck(name=name, text=_words(link)) for name, link in _named(links)]
+    for each, (_, link) in zip(check.links, links, strict=True):
+        reason = link.unsupported_reason()
+        if reason is not None and (link.simulated or link.physical_ports):  # a port that is missing is in the mistakes
+            each.problems.append(reason)
+    return check
+
+
+def _links(bench: Bench) -> Iterator[tuple[Device | None, LinkSpec]]:
+    for link in bench.station.reference:
+        yield None, link
+    for device in bench.devices:
+        for link in device.links:
+            yield device, link
+
+
+def _named(links: list[tuple[Device | None, LinkSpec]]) -> Iterator[tuple[str, LinkSpec]]:
+    for device, link in links:
+        yield f"{'station' if device is None else device.serial}/{link.name}", link
+
+
+def _words(link: LinkSpec, found: Mapping[str, PortReading] | None = None) -> str:
+    parts = [format_speed(link.speed_bps) if link.speed_bps else "unshaped"]
+    parts += [f"MTU {link.mtu}"] if link.mtu else []
+    if link.simulated:
+        return ", ".join([*parts, "simulated"])
+    for end, port in link.physical_ports.items():
+        reading = (found or {}).get(end)
+        parts.append(f"{end} = {port.port} ({_short(reading)})" if reading else f"{end} = {port.port}")
+    return ", ".join(parts)
+
+
+def _short(reading: PortReading) -> str:
+    port = reading.port
+    return f"{port.name}, {port.driver or port.kind or 'no driver'}"
+
+
+def _no_simulated_links() -> list[str]:
+    """Why this machine cannot make one, from the process that would; it makes one and takes it down again."""
+    from pytest_netperf.links.owner import Owner
+
+    try:
+        owner = Owner()
+    except KeeperError as error:
+        return [f"simulated links cannot be made here: {error}"]
+    try:
+        owner.call("up", link="check", spec={"mtu": DEFAULT_MTU, "speed_bps": 1e9, "fault": {}}, keep=None)
+        owner.call("down", link="check")
+    except (KeeperError, LinkError) as error:
+        return [f"simulated links cannot be made here: {error}"]
+    finally:
+        owner.close()
+    return []
+
+
+def _check_ports(
+    check: BenchCheck,
+    links: list[tuple[Device | None, LinkSpec]],
+    machine: Machine,
+    profiles: Mapping[str, ModelProfile],
+) -> None:
+    used: dict[int, str] = {}
+    of_kind: dict[tuple[str, str], set[int]] = {}
+    for (device, link), (name, _) in zip(links, _named(links), strict=True):
+        found: dict[str, PortReading] = {}
+        each = LinkCheck(name=name, text="")
+        for end, wanted in link.physical_ports.items():
+            if not wanted.port:
+                continue  # a mistake of the file
+            try:
+                port = find_port(wanted.port, machine.ports)
+            except LinkError as error:
+                each.problems.append(f"{end}: {_away(wanted.port) or error}")
+                continue
+            if port.index in used:
+                each.problems.append(
+                    f"{end}: {port.name} is {used[port.index]} already; a port is in one cable, so write it once"
+                )
+            used.setdefault(port.index, f"end {end} of {name}")
+            try:
+                reading = found[end] = machine.read(port)
+                allowed = {"allow_addressed": wanted.allow_addressed, "allow_virtual": wanted.allow_virtual}
+                reasons = machine.refusals(port, **allowed)
+            except LinkError as error:  # it went a moment ago
+                each.problems.append(f"{end}: {error}")
+                continue
+            each.problems += [f"{end}: {port.name} is refused: {reason}" for reason in reasons]
+            held = holder_of(port.port_id)
+            each.problems += [f"{end}: {held}"] if held is not None else []
+            each.problems += [f"{end}: {port.name} {problem}" for problem in _cannot(link, reading)]
+        each.problems += _carrier(found)
+        each.notes += _not_known(link, found)
+        if device is not None and device.model is not None:
+            profile = profiles.get(device.model)
+            if profile is not None:
+                each.problems += _against_profile(link, found, profile, of_kind, device.serial)
+            elif hint := near_misses(device.model, profiles):
+                each.notes.append(f"there is no profile of a model {device.model!r}{hint}")
+        each.text = _words(link, found)
+        check.links.append(each)
+
+
+def _away(text: str) -> str | None:
+    """Where a port is that is not here: with a run, or left behind by one."""
+    try:
+        for journal in journals():
+            if HostPort.of_record(journal.before["port"]).is_called(text):
+                held = holder_of(journal.port_id)
+                return str(held) if held else f"port {text!r} is where a killed run left it; run pytest-netperf clean"
+    except LinkError as error:
+        return str(error)
+    return None
+
+
+def _cannot(link: LinkSpec, reading: PortReading) -> Iterator[str]:
+    """What the link needs and this port, or its bus, does not have."""
+    speed, mtu = link.speed_bps, link.mtu or DEFAULT_MTU
+    if speed is not None and reading.most_bps is not None and reading.most_bps < speed:
+        yield (
+            f"supports {format_speed(reading.most_bps)} at most, below the {format_speed(speed)} of the link; correct "
+            "the speed, or choose another port"
+        )
+    elif speed is not None and reading.speed_bps is not None and reading.speed_bps < speed:
+        yield (
+            f"has negotiated {format_speed(reading.speed_bps)}, below the {format_speed(speed)} of the link; look at "
+            "the cable, at both its ends, and at what the other port advertises"
+        )
+    if reading.most_mtu is not None and mtu > reading.most_mtu:
+        yield f"allows an MTU of {reading.most_mtu} at most, and the link has {mtu}; lower the mtu of the link"
+    if reading.least_mtu is not None and mtu < reading.least_mtu:
+        yield f"allows an MTU of {reading.least_mtu} at least, and the link has {mtu}; raise the mtu of the link"
+    if speed is not None:
+        yield from _bus(speed, reading)
+
+
+def _bus(speed_bps: float, reading: PortReading) -> Iterator[str]:
+    """The rule of the doubts PCIe below need and USB below need, for one direction."""
+    for fields in reading.pcie:
+        hop = msgspec.convert(fields, PcieHop)
+        carries = hop_bps(hop.speed_gtps, hop.width)
+        if carries is not None and carries < BUS_NEED * speed_bps:
+            has, needs = format_pair(carries, speed_bps, "bit/s")
+            yield (
+                f"is behind a PCI Express link that carries {has} for {needs} ({hop_text(hop)}); use a slot with more "
+                "or faster lanes, or seat the card again"
+            )
+    if reading.usb_bps is not None and usb_bps(reading.usb_bps) < BUS_NEED * speed_bps:
+        has, needs = format_pair(usb_bps(reading.usb_bps), speed_bps, "bit/s")
+        yield f"is on a USB that carries {has} for {needs}; use a faster socket, without a hub"
+
+
+def _carrier(found: Mapping[str, PortReading]) -> Iterator[str]:
+    """Both ends are up, so a cable between them would show."""
+    names = [reading.port.name for reading in found.values() if not reading.carrier]
+    if len(found) == 2 and names and all(reading.up for reading in found.values()):
+        yield f"no carrier at {' and '.join(names)}, though both ports are up: look at the cable and the modules"
+
+
+def _not_known(link: LinkSpec, found: Mapping[str, PortReading]) -> Iterator[str]:
+    if link.without_hardware:
+        yield "without hardware: its rows are SIMULATED"
+        return
+    down = [f"{end} ({reading.port.name})" for end, reading in found.items() if not reading.carrier]
+    if down:
+        yield f"what {' and '.join(down)} will negotiate is known only when both ports are up"
+
+
+def _against_profile(
+    link: LinkSpec,
+    found: Mapping[str, PortReading],
+    profile: ModelProfile,
+    of_kind: dict[tuple[str, str], set[int]],
+    serial: str,
+) -> Iterator[str]:
+    """A link of a device holds at least one port of it, and its speed is one that the model is sold with."""
+    if link.without_hardware or link.speed_bps is None:
+        return
+    kinds = [kind for kind in profile.ports if kind.speed_bps == link.speed_bps]
+    if not kinds:
+        speeds = ", ".join(dict.fromkeys(format_speed(kind.speed_bps) for kind in profile.ports))
+        yield (
+            f"a {profile.model} has no port of {format_speed(link.speed_bps)}, but of {speeds}; correct the speed, or "
+            "the model of the device"
+        )
+        return
+    if not found:
+        return
+    matched = [(kind, reading) for reading in found.values() for kind in kinds if reading.port.driver in kind.drivers]
+    if not matched:
+        have = ", ".join(_short(reading) for reading in found.values())
+        drivers = " or ".join(driver for kind in kinds for driver in kind.drivers)
+        yield (
+            f"the {format_speed(link.speed_bps)} ports of a {profile.model} have the driver {drivers}, and here are "
+            f"{have}; correct the ports, or the model of the device"
+        )
+    for kind, reading in matched:
+        ports = of_kind.setdefault((serial, kind.name), set())
+        fresh = reading.port.index not in ports
+        ports.add(reading.port.index)
+        if fresh and len(ports) == kind.count + 1:
+            yield _too_many(kind, profile)
+    limits = [kind.max_mtu for kind, _ in matched if kind.max_mtu is not None]
+    if limits and (link.mtu or DEFAULT_MTU) > min(limits):
+        yield f"the port of a {profile.model} allows an MTU of {min(limits)} at most, and the link has {link.mtu}"
+
+
+def _too_many(kind: PortKind, profile: ModelProfile) -> str:
+    return (
+        f"a {profile.model} has {format_value(kind.count, '1')} {kind.name} ports, and the links of this device use "
+        "more; correct the ports, or the model of the device"
+    )
