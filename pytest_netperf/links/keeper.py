@@ -27,16 +27,17 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from pytest_netperf.errors import LinkError, NetperfError
 from pytest_netperf.links import kernel
 from pytest_netperf.links.channel import Channel
 from pytest_netperf.links.leftovers import name_namespace, remove_namespace
-from pytest_netperf.links.physical import PhysicalPair
-from pytest_netperf.links.port_journal import PortHeldError
 from pytest_netperf.links.simulated import SimulatedPair, has_spare_namespaces, prepare_namespaces
 from pytest_netperf.links.tcp_info import tcp_connections
+
+if TYPE_CHECKING:
+    from pytest_netperf.links.physical import PhysicalPair
 
 __all__ = ["main"]
 
@@ -162,7 +163,7 @@ class Keeper:
             with contextlib.suppress(OSError):
                 os.kill(-1, signal.SIGKILL)  # as pid 1: every process of this PID namespace
             for pair in self._links.values():
-                if isinstance(pair, PhysicalPair):
+                if not isinstance(pair, SimulatedPair):
                     try:
                         pair.close()
                     except Exception as error:  # noqa: BLE001 - the other links must come home all the same
@@ -230,11 +231,10 @@ class Keeper:
             else:
                 pair = SimulatedPair(index, spec)
                 kept = _name(pair, keep) if keep else []
-        except PortHeldError as error:
+        except BaseException as error:
             claim.close()
-            return {"held": str(error), "holder": error.holder}
-        except BaseException:
-            claim.close()
+            if (holder := getattr(error, "holder", None)) is not None:  # PortHeldError: the owner decides to wait
+                return {"held": str(error), "holder": holder}
             raise
         self._links[link], self._claims[link] = pair, claim
         if kept:
@@ -255,6 +255,8 @@ class Keeper:
                 "physical ports need root: they belong to the machine, and a user namespace may not take them; run "
                 "pytest with sudo"
             )
+        from pytest_netperf.links.physical import PhysicalPair
+
         kernel.die_with_parent(0)
         self._has_ports[0] = 1
         return PhysicalPair(index, spec, self._is_abandoned)
