@@ -168,7 +168,7 @@ class ItemPlan:
                 "mtu": settings.mtu,
                 "topology": link.topology,
                 "media": link.media,
-                "simulated": link.simulated,
+                "simulated": link.without_hardware,
                 "mss": settings.mss_bytes,
                 "ip_version": settings.ip_version,
             }

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from pytest_netperf.errors import LinkError
@@ -23,7 +23,7 @@ from pytest_netperf.links.port_home import Trip, bring_home
 from pytest_netperf.links.port_journal import PortClaim, PortJournal, journals
 from pytest_netperf.links.port_lend import begin_journal, lend
 from pytest_netperf.links.port_refusal import refusals
-from pytest_netperf.links.port_rescue import rescue_ports
+from pytest_netperf.links.port_rescue import Rescued, rescue_ports
 from pytest_netperf.links.ports import HostPort, find_port, list_ports
 
 __all__ = ["PhysicalPair"]
@@ -52,13 +52,15 @@ class PhysicalPair(Pair):
         self._home = IPRoute(ext_ack=True)
         try:
             rescued = rescue_ports(self._home, spec["holder"])
-            found = self._find(spec["ports"])
+            found = self._find(spec["ports"], rescued)
             for port_id in sorted(port.port_id for port in found.values()):  # in one order for all, so that nobody
                 self._claims.append(PortClaim(port_id, spec["holder"]))  # waits for somebody who waits for him
             left = [each.text for each in rescued if each.problems and each.port_id in self._claimed()]
             if left:
                 raise LinkError("; ".join(left))
-            found = self._find(spec["ports"])  # again: whoever held them may have had them elsewhere
+            found = self._find(spec["ports"], rescued)  # again: whoever held them may have changed them
+            if {port.port_id for port in found.values()} != self._claimed():
+                raise LinkError("the ports of this machine changed while they were claimed; run it again")
             self._refuse(found, spec["ports"])
             if rescued:
                 self.facts["ports_rescued"] = [each.text for each in rescued]
@@ -75,15 +77,15 @@ class PhysicalPair(Pair):
     def _claimed(self) -> set[str]:
         return {claim.port_id for claim in self._claims}
 
-    def _find(self, wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, HostPort]:
+    def _find(self, wanted: Mapping[str, Mapping[str, Any]], rescued: Sequence[Rescued]) -> dict[str, HostPort]:
         ports = list_ports(self._home)
         found = {}
         for end, each in wanted.items():
             try:
                 found[end] = find_port(each["port"], ports)
-            except LinkError:
+            except LinkError as error:
                 self._refuse_lent(each["port"])
-                raise
+                raise LinkError("; ".join([str(error), *(each.text for each in rescued if each.problems)])) from None
         if found["a"].index == found["b"].index:
             raise LinkError(
                 f"{wanted['a']['port']} and {wanted['b']['port']} are one port: {found['a'].label}; a link joins two"

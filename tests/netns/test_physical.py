@@ -221,6 +221,23 @@ def test_pytest_is_killed(lab: Lab, number: signal.Signals, workers: tuple[str, 
     lab.traces.assert_gone()
 
 
+def test_pytest_is_killed_while_a_carrier_is_waited_for(lab: Lab):
+    """Port b is cabled to something that is down; the keeper does not go on waiting for 30 s."""
+    other = StandIn()
+    other.make()
+    try:
+        (lab.path / "bench.toml").write_text(BENCH.format(altname=lab.ports.altname, mac=other.mac["b"]))
+        lab.write(TRAFFIC)
+        run = lab.start()
+        wait_until(lambda: lab.ports.view()[lab.ports.a] is None and other.view()[other.b] is None, "both are away")
+        run.kill()
+        lab.assert_home()
+        assert other.view()[other.b] is not None
+        lab.traces.assert_gone()
+    finally:
+        other.remove()
+
+
 @pytest.mark.needs_xdist
 def test_a_worker_is_killed(lab: Lab):
     """Its ports come home, and the other worker measures on them."""
@@ -604,6 +621,10 @@ def test_a_port_that_is_gone_is_reported(bench: Bench):
     )
     assert done.returncode == 1
     assert done.stderr.count("it is in no network namespace that can be seen") == 2
+    with pytest.raises(LinkError) as refusal:
+        bench.pair()
+    assert "there is no such port" in str(refusal.value)
+    assert str(refusal.value).count("it is in no network namespace that can be seen") == 2
 
 
 def test_a_restart_of_the_machine_leaves_nothing_to_do(bench: Bench):
