@@ -273,7 +273,9 @@ class Guest:
             "-m", str(self._memory_mib),
             "-kernel", str(self._kernel.image), "-initrd", str(self.folder / "initramfs"),
             # Mitigations empty the emulator's caches at each system call. Its TSC is one for all CPUs.
-            "-append", "console=ttyS0 loglevel=4 panic=-1 mitigations=off tsc=reliable random.trust_cpu=on",
+            # QEMU's e1000e loses the interrupt that says "the link changed" when it has several (IntMode 2).
+            "-append", "console=ttyS0 loglevel=4 panic=-1 mitigations=off tsc=reliable random.trust_cpu=on "
+            "e1000e.IntMode=1,1",
             "-chardev", f"file,id=console,path={self.folder / 'console'}", "-serial", "chardev:console",
             "-chardev", f"socket,id=control,fd={control}", "-mon", "chardev=control,mode=control",
             "-device", "virtio-serial-pci",

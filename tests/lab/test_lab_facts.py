@@ -32,7 +32,8 @@ def facts(lab: Guest) -> dict[str, dict[str, Any]]:
 def test_driver_firmware_and_bus_are_those_of_ethtool(
     facts: dict[str, dict[str, Any]], pair: Callable[[str], Pair], model: str
 ):
-    said = pair(model).guest.run(["ethtool", "-i", pair(model).a]).check()
+    ends = pair(model)
+    said = ends.guest.run(["ethtool", "-i", ends.a]).check()
     theirs = {key: value.strip() for key, _, value in (line.partition(":") for line in said.splitlines())}
     ours = facts[model]
     assert ours["driver"] == theirs["driver"]

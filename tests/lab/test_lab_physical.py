@@ -19,7 +19,6 @@ Survived = Callable[..., None]
 RATE = """
 import pytest
 
-@pytest.mark.netperf_link(SELECT)
 @pytest.mark.netperf_limit(throughput=">= 10 kbps")
 def test_rate(iperf3):
     iperf3.tcp(duration=DURATION, omit=0)
@@ -73,7 +72,7 @@ def one(dressed: None, pair: PairOf, suite: Suite) -> Callable[..., tuple[Pair, 
     def make(tests: str, duration: int = 1) -> tuple[Pair, Suite]:
         ends = pair("e1000e")
         ends.carrier()
-        tests = tests.replace("DURATION", str(duration)).replace("SELECT", "")
+        tests = tests.replace("DURATION", str(duration))
         suite.write({"test_it.py": tests, "bench.toml": bench("LAB-1", ends)})
         return ends, suite
 
@@ -101,7 +100,7 @@ def test_example_suite_on_two_drivers_and_a_port_that_is_refused(
              ends["e1000"].a]).check()  # fmt: skip
     before = {model: each.view() for model, each in ends.items()}
     text = bench("LAB-1", ends["e1000e"], ends["vmxnet3"]) + bench("LAB-2", ends["e1000"])
-    suite.write({"test_it.py": RATE.replace("DURATION", "3").replace("SELECT", ""), "bench.toml": text})
+    suite.write({"test_it.py": RATE.replace("DURATION", "3"), "bench.toml": text})
     done = suite.run("--netperf-bench=bench.toml")
     after = {model: each.view() for model, each in ends.items()}
     assert done.returncode == 1, done.stdout + done.stderr
@@ -168,9 +167,10 @@ def test_the_keeper_is_killed_too_and_clean_brings_the_ports_home(
     survived("SIGKILL of pytest and keeper, then clean", before, ends.view())
 
 
-def test_the_cable_is_pulled(lab: Guest, one: Callable[..., tuple[Pair, Suite]], pair: PairOf, survived: Survived):
-    ends, suite = one(RATE, 6)
+def test_the_cable_is_pulled(lab: Guest, pair: PairOf, suite: Suite, survived: Survived):
+    ends = pair("vmxnet3")
     before = ends.view()
+    suite.write({"test_it.py": RATE.replace("DURATION", "6"), "bench.toml": bench("LAB-1", ends)})
     run = suite.begin("--netperf-bench=bench.toml")
     in_traffic(suite)
     lab.cable(ends.cards, plugged=False)
@@ -179,15 +179,13 @@ def test_the_cable_is_pulled(lab: Guest, one: Callable[..., tuple[Pair, Suite]],
     assert done.returncode == 1, done.stdout
     (row,) = suite.sheet("LAB-1")["rows"]
     assert row["verdict"] != "PASS"
-    ends.carrier()
     survived(f"cable pulled mid-run ({row['verdict']})", before, ends.view())
 
 
 def test_a_card_is_taken_off_the_bus(lab: Guest, pair: PairOf, suite: Suite, survived: Survived):
     ends = pair("vmxnet3")
     before = ends.view()
-    tests = RATE.replace("DURATION", "6").replace("SELECT", "")
-    suite.write({"test_it.py": tests, "bench.toml": bench("LAB-1", ends)})
+    suite.write({"test_it.py": RATE.replace("DURATION", "6"), "bench.toml": bench("LAB-1", ends)})
     run = suite.begin("--netperf-bench=bench.toml")
     in_traffic(suite)
     lab.take_card(ends.cards.b)
