@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,15 +16,14 @@ from pytest_netperf.bench.model_profile import ModelProfile, PortKind
 from pytest_netperf.errors import BenchError, KeeperError, LinkError
 from pytest_netperf.judge.doubt_bus import BUS_NEED, usb_bps
 from pytest_netperf.judge.port_evidence import hop_bps, hop_text
-from pytest_netperf.links.kernel import has_capabilities
+from pytest_netperf.links.machine import Machine
 from pytest_netperf.links.port_journal import holder_of, journals
-from pytest_netperf.links.port_reading import PortReading, read_port
-from pytest_netperf.links.port_refusal import refusals
-from pytest_netperf.links.ports import HostPort, find_port, list_ports
+from pytest_netperf.links.port_reading import PortReading
+from pytest_netperf.links.ports import HostPort, find_port
 from pytest_netperf.observe.observation import PcieHop
 from pytest_netperf.quantities import format_pair, format_speed, format_value, near_misses
 
-__all__ = ["BenchCheck", "LinkCheck", "Machine", "check_bench"]
+__all__ = ["BenchCheck", "LinkCheck", "check_bench"]
 
 _NO_ROOT: Final = "physical ports need root: run this, and pytest, with sudo"
 _NO_IPERF3: Final = "iperf3 is not installed (sudo apt-get install iperf3)"
@@ -56,36 +54,6 @@ class BenchCheck:
     def good(self) -> bool:
         """Whether nothing is wrong."""
         return not self.problems and not any(link.problems for link in self.links)
-
-
-class Machine:
-    """What is read of this machine. A context manager; nothing is changed."""
-
-    def __init__(self) -> None:
-        from pyroute2 import IPRoute
-
-        self.root = has_capabilities()
-        self._sysfs = os.open("/sys", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._ipr = IPRoute(ext_ack=True)
-        self.ports: list[HostPort] = list_ports(self._ipr, None if self.root else self._sysfs)
-        self._readings: dict[str, PortReading] = {}
-
-    def __enter__(self) -> Machine:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ipr.close()
-        os.close(self._sysfs)
-
-    def read(self, port: HostPort) -> PortReading:
-        """What a port is and could do."""
-        if port.name not in self._readings:
-            self._readings[port.name] = read_port(port, self._ipr, self._sysfs)
-        return self._readings[port.name]
-
-    def refusals(self, port: HostPort, *, allow_addressed: bool = False, allow_virtual: bool = False) -> list[str]:
-        """Why it must not be taken."""
-        return refusals(port, self._ipr, allow_addressed=allow_addressed, allow_virtual=allow_virtual)
 
 
 def check_bench(path: str | Path, profiles: Mapping[str, ModelProfile]) -> BenchCheck:

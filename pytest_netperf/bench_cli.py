@@ -76,27 +76,27 @@ def _show(file: Path, found: BenchCheck) -> None:
 
 def _init(asked: argparse.Namespace, profiles: Mapping[str, ModelProfile]) -> int:
     from pytest_netperf.bench.builtin import host_name
-    from pytest_netperf.bench_check import Machine
-    from pytest_netperf.bench_init import draft_bench, probed_ports
+    from pytest_netperf.bench_init import draft_bench
     from pytest_netperf.links.cable_probe import find_cables
+    from pytest_netperf.links.kernel import has_capabilities
+    from pytest_netperf.links.machine import Machine
+    from pytest_netperf.links.ports import find_port
 
     if asked.output is not None and (asked.output.exists() or asked.output.is_symlink()):
         raise ConfigError(
             f"--output {asked.output}: there is something already; it is not overwritten, give a new name"
         )
+    if len(asked.probe) == 1:
+        raise ConfigError("--probe: one port alone cannot be cabled to another; name two or more")
     cabling = None
-    with Machine() as machine:
-        if asked.probe and not machine.root:
+    allowed = {"allow_addressed": asked.allow_addressed, "allow_virtual": asked.allow_virtual}
+    if asked.probe:
+        if not has_capabilities():
             raise LinkError("--probe takes ports up, which needs root: run it with sudo")
-        if len(asked.probe) == 1:
-            raise ConfigError("--probe: one port alone cannot be cabled to another; name two or more")
-        allowed = {"allow_addressed": asked.allow_addressed, "allow_virtual": asked.allow_virtual}
-        probed = probed_ports(asked.probe, machine)
-        if probed:
-            signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and bring the ports home
-            cabling = find_cables(asked.probe, **allowed)
-    with Machine() as machine:  # the ports came home under other indexes
-        probed = probed_ports(asked.probe, machine)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and bring the ports home
+        cabling = find_cables(asked.probe, **allowed)
+    with Machine() as machine:
+        probed = [find_port(text, machine.ports) for text in asked.probe]
         text = draft_bench(host_name(), machine, cabling, profiles, probed=probed, **allowed)
     if asked.output is None:
         print(text, end="")

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_netperf.bench.model_profile import ModelProfile, fitting_profiles
-from pytest_netperf.bench_check import Machine
-from pytest_netperf.errors import LinkError
 from pytest_netperf.links.cable_probe import Cabling
+from pytest_netperf.links.machine import Machine
 from pytest_netperf.links.port_reading import PortReading
-from pytest_netperf.links.ports import HostPort, find_port
+from pytest_netperf.links.ports import HostPort
 from pytest_netperf.quantities import format_speed
 
-__all__ = ["draft_bench", "probed_ports"]
+__all__ = ["draft_bench"]
 
 _HEAD = """\
 # Bench file of {station}, written by pytest-netperf bench init. Look it through, then: pytest-netperf bench check
@@ -25,19 +24,6 @@ _HEAD = """\
 class _Allowed:
     addressed: bool
     virtual: bool
-
-
-def probed_ports(wanted: Sequence[str], machine: Machine) -> list[HostPort]:
-    """The ports that these texts mean. Raises LinkError with every text that means none."""
-    found, wrong = [], []
-    for text in wanted:
-        try:
-            found.append(find_port(text, machine.ports))
-        except LinkError as error:
-            wrong.append(str(error))
-    if wrong:
-        raise LinkError("\n".join(wrong))
-    return found
 
 
 def draft_bench(

@@ -99,12 +99,10 @@ class _Probe:
 
     def begin(self, wanted: Sequence[str], allow_addressed: bool, allow_virtual: bool) -> None:
         self._rescued = [each.text for each in rescue_ports(self._home, self._holder)]
-        there = list_ports(self._home)
-        found = [find_port(text, there) for text in wanted]
+        found = self._find(wanted)
         for port_id in sorted({port.port_id for port in found}):
             self._claims.append(PortClaim(port_id, self._holder))
-        there = list_ports(self._home)  # again: whoever held them may have had them elsewhere
-        found = [find_port(text, there) for text in wanted]
+        found = self._find(wanted)  # again: whoever held them may have had them elsewhere
         twice = sorted({port.name for port in found if found.count(port) > 1})
         if twice:
             raise LinkError(f"port {', '.join(twice)} is named more than once; name each port once")
@@ -123,6 +121,18 @@ class _Probe:
             lend(port, journal, self._home, self._namespaces[port_id])
             journal.note("take it up")
             self._namespaces[port_id].call(self._up, port_id)
+
+    def _find(self, wanted: Sequence[str]) -> list[HostPort]:
+        there = list_ports(self._home)
+        found, wrong = [], []
+        for text in wanted:
+            try:
+                found.append(find_port(text, there))
+            except LinkError as error:
+                wrong.append(str(error))
+        if wrong:
+            raise LinkError("\n".join(wrong))
+        return found
 
     def _up(self, port_id: str) -> None:
         name, ipr = self._ports[port_id].name, self._namespaces[port_id].ipr

@@ -1,0 +1,169 @@
+"""Profiles of models: those that are shipped are true, and a wrong one says everything that is wrong with it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from pytest_netperf.bench.model_profile import ModelProfile, fitting_profiles, load_profiles, parse_profile
+from pytest_netperf.errors import BenchError
+from pytest_netperf.physics import goodput_ceiling_bps
+from pytest_netperf.quantities import get_quantity
+
+SHIPPED = load_profiles()
+BASELINES = [
+    pytest.param(profile, baseline, id=f"{profile.model}/{baseline.name}")
+    for profile in SHIPPED.values()
+    for baseline in profile.baselines
+]
+IP_AND_TCP = 40
+GOOD = """
+model = "BOX"
+source = "its data sheet"
+[[port]]
+name = "LAN"
+count = 2
+speed = "1G"
+drivers = ["igb"]
+[[baseline]]
+name = "one"
+test = "routing"
+quantity = "throughput"
+value = 9e8
+source = "page 3"
+"""
+
+
+def test_the_three_reviewed_models_are_there():
+    assert set(SHIPPED) == {"APU1", "R86S-G2", "R86S-U4"}
+    kinds = {
+        model: [(kind.count, kind.speed_bps, kind.drivers) for kind in profile.ports]
+        for model, profile in SHIPPED.items()
+    }
+    r86s = [(3, 2.5e9, ("igc",)), (2, 10e9, ("mlx4_en",))]
+    assert kinds == {"APU1": [(3, 1e9, ("r8169", "r8168"))], "R86S-G2": r86s, "R86S-U4": r86s}
+    assert [kind.max_mtu for kind in SHIPPED["R86S-G2"].ports] == [9216, 9900]
+
+
+def test_values_as_they_were_published():
+    """Some of each review, from the printed page."""
+    found = {(model, each.name): each.value for model, profile in SHIPPED.items() for each in profile.baselines}
+    assert found["R86S-U4", "plain-10G-1500"] == 8.32e9, "the printed run, not the prose"
+    assert found["R86S-U4", "plain-10G-1500-retransmits"] == 2424
+    assert found["R86S-U4", "suricata-both-2.5G-1500"] == 0.507e9
+    assert found["R86S-G2", "10G-mss9176"] == pytest.approx(9.21 * 2**30, abs=1)
+    assert found["R86S-G2", "2.5G-mss88-zerocopy"] == pytest.approx(0.99 * 2**30, abs=1)
+    assert found["APU1", "routing-10tcp-mss600"] == 782e6
+    assert found["APU1", "firewall-10tcp-mss600-cpu"] == 0.85
+
+
+@pytest.mark.parametrize(("profile", "baseline"), BASELINES)
+def test_every_published_value_can_be_true(profile, baseline):
+    """Against physics: nothing above the ceiling, and what the line limits just below it. To how it was rounded."""
+    get_quantity(baseline.quantity)
+    assert math.isfinite(baseline.value)
+    assert baseline.value >= 0
+    if baseline.quantity != "throughput" or baseline.speed_bps is None:
+        assert not baseline.line_limited
+        return
+    mtu = baseline.mtu or baseline.mss_bytes + IP_AND_TCP
+    ceiling = goodput_ceiling_bps(baseline.speed_bps, mtu, mss_bytes=baseline.mss_bytes)
+    assert baseline.value <= 1.003 * ceiling
+    if baseline.line_limited:
+        assert baseline.value >= 0.994 * ceiling
+    assert baseline.speed_bps in [kind.speed_bps for kind in profile.ports]
+
+
+def test_the_binary_units_of_one_review_are_said():
+    notes = {each.unit_note for each in SHIPPED["R86S-G2"].baselines if each.quantity == "throughput"}
+    assert len(notes) == 1
+    assert "Gibit/s" in notes.pop()
+
+
+@pytest.mark.parametrize(
+    ("ports", "models"),
+    [
+        ([("igc", 2.5e9)] * 3 + [("mlx4_en", 10e9)] * 2, ["R86S-G2", "R86S-U4"]),
+        ([("r8169", 1e9)] * 3, ["APU1"]),
+        ([("r8168", 1e9), ("r8169", 1e9), ("r8169", 1e9)], ["APU1"]),
+        ([("r8169", 1e9)] * 2, []),
+        ([("r8169", 1e9)] * 4, []),
+        ([("r8169", 2.5e9)] * 3, []),
+        ([("r8169", None)] * 3, []),
+        ([("r8169", 1e9)] * 3 + [("e1000e", 1e9)], []),
+        ([], []),
+    ],
+)
+def test_which_profiles_fit(ports, models):
+    assert [profile.model for profile in fitting_profiles(SHIPPED, ports)] == models
+
+
+def test_a_good_profile():
+    profile = parse_profile(GOOD)
+    assert isinstance(profile, ModelProfile)
+    assert profile.ports[0].max_mtu is None
+    assert profile.baselines[0].value == 9e8
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('model = "BOX"', "", "model: is missing"),
+        ('source = "its data sheet"', "", "source: is missing"),
+        ('source = "page 3"', "", "baseline[0].source: is missing"),
+        ("count = 2", "", "port[0].count: is missing"),
+        ("count = 2", "count = 0", "port[0].count: 0 is not an integer number of ports from 1 to 1000"),
+        ('speed = "1G"', "speed = 1", "port[0].speed: 1 has no unit"),
+        ('speed = "1G"', "", "port[0].speed: is missing"),
+        ('drivers = ["igb"]', "", "port[0].drivers: is missing; a list of drivers"),
+        ('drivers = ["igb"]', 'drivers = "igb"', 'port[0].drivers: "igb" is not a list of drivers'),
+        ('drivers = ["igb"]', "drivers = []", "port[0].drivers: a list is not a list of drivers"),
+        ('drivers = ["igb"]', 'drivers = ["igb"]\nmax_mtu = 7', "port[0].max_mtu: 7 is not an integer number of bytes"),
+        ('quantity = "throughput"', 'quantity = "troughput"', "did you mean 'throughput'"),
+        ("value = 9e8", "", "baseline[0].value: is missing; write a number in bit/s"),
+        ("value = 9e8", 'value = "900 Mbps"', 'baseline[0].value: "900 Mbps" is not a finite number in bit/s'),
+        ("value = 9e8", "value = true", "baseline[0].value: true is not a finite number"),
+        ("value = 9e8", "value = nan", "baseline[0].value: nan is not a finite number"),
+        ("value = 9e8", "value = -1", "baseline[0].value: -1 is below zero, which throughput cannot be"),
+        ("value = 9e8", "value = 9e8\nvalu = 1", "baseline[0].valu: unknown key (did you mean 'value'?)"),
+        ("model", "model model", "broken TOML"),
+        (GOOD, 'model = "X"\nsource = "y"', "port: is missing"),
+        (GOOD, GOOD + '[[port]]\nname="LAN"\ncount=1\nspeed="1G"\ndrivers=["a"]', '"LAN" is used 2 times'),
+    ],
+)
+def test_a_wrong_profile(old, new, says):
+    with pytest.raises(BenchError) as refusal:
+        parse_profile(GOOD.replace(old, new, 1), "box.toml")
+    assert says in str(refusal.value)
+    assert str(refusal.value).startswith("box.toml: ")
+
+
+def test_all_mistakes_of_all_files_at_once(tmp_path):
+    (tmp_path / "a.toml").write_text(GOOD.replace("count = 2", "count = 0").replace("9e8", "-9e8"))
+    (tmp_path / "b.toml").write_text(GOOD.replace('model = "BOX"', ""))
+    (tmp_path / "c.toml").write_bytes(b"\xff")
+    with pytest.raises(BenchError) as refusal:
+        load_profiles(tmp_path)
+    said = str(refusal.value)
+    assert [said.count(f"{name}.toml: ") for name in "abc"] == [2, 1, 1]
+
+
+def test_a_folder_of_the_users(tmp_path):
+    (tmp_path / "box.toml").write_text(GOOD)
+    (tmp_path / "apu.toml").write_text(GOOD.replace('"BOX"', '"APU1"'))
+    (tmp_path / "notes.txt").write_text("no profile")
+    found = load_profiles(tmp_path)
+    assert set(found) == {*SHIPPED, "BOX"}
+    assert found["APU1"].source == "its data sheet", "the user's wins"
+
+
+def test_folders_that_are_none(tmp_path):
+    with pytest.raises(BenchError, match="there is no such folder"):
+        load_profiles(tmp_path / "none")
+    with pytest.raises(BenchError, match="there is no profile in this folder"):
+        load_profiles(tmp_path)
+    (tmp_path / "a.toml").write_text(GOOD)
+    (tmp_path / "b.toml").write_text(GOOD)
+    with pytest.raises(BenchError, match=r'b.toml: model: "BOX" is that of .*a.toml too'):
+        load_profiles(tmp_path)
