@@ -529,3 +529,34 @@ def test_readme_opens_with_what_it_is_and_the_two_commands() -> None:
     assert "netperf" in head
     commands = re.findall(r"^\$ (\S+ \w+)", head, re.MULTILINE)
     assert commands == ["./run demo", "./run test"]
+
+
+def test_bench_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [codes(row[0]) for row in tables("reference/command-line.md", "bench")]
+    assert [row[0] for row in rows] == ["check", "init"]
+    for command, *arguments in rows:
+        with pytest.raises(SystemExit):
+            cli.main(["bench", command, "--help"])
+        flags = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help"}
+        assert flags == {code.split()[0] for code in arguments if code.startswith("--")}
+
+
+def test_keys_of_bench_check_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["bench", "check", "--json", str(tmp_path / "none.toml")])
+    assert first_codes("reference/command-line.md", "bench check --json")[:4] == list(
+        json.loads(capsys.readouterr().out)
+    )
+
+
+def test_profiles_of_models() -> None:
+    from pytest_netperf.bench.model_profile import load_profiles, parse_profile
+    from pytest_netperf.quantities import format_speed
+
+    shown = {}
+    for name, profile in load_profiles().items():
+        ports = ", ".join(f"{kind.count} x {format_speed(kind.speed_bps)}" for kind in profile.ports)
+        shown[f"`{name}`"] = (ports, "; ".join(", ".join(kind.drivers) for kind in profile.ports))
+    rows = [row for row in tables("reference/bench-file.md", "Profiles") if row[0].strip("`") in load_profiles()]
+    assert {row[0]: (row[1], row[2]) for row in rows} == shown
+    (example,) = [block.text for block in BLOCKS if block.page.name == "bench-file.md" and "BOX-2" in block.text]
+    assert parse_profile(example).baselines[0].line_limited
