@@ -19,9 +19,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+from pytest_netperf.errors import LinkError
 from pytest_netperf.links.namespace import Namespace
 from pytest_netperf.links.port_journal import PortJournal
-from pytest_netperf.links.port_records import ADDRESSES, ROUTES, give_back, take_away
+from pytest_netperf.links.port_records import ADDRESSES, ROUTES, give_back, has_run_out, take_away
 from pytest_netperf.links.port_settings import PortSettings
 from pytest_netperf.links.port_state import (
     ATTRIBUTES,
@@ -71,15 +72,26 @@ def bring_home(trips: Sequence[Trip], home: Any) -> dict[str, list[str]]:
     All of them come first, and are set up afterwards: two that are cabled to each other find their carrier as it was.
     Returns what could not be put back, by port id, a text for each; where there is nothing, the journal has ended.
     """
-    problems: dict[str, list[str]] = {}
-    for work in (_fetch, _settle):
-        for trip in trips:
-            said = problems.setdefault(trip.journal.port_id, [])
-            try:
-                said += work(trip, home)
-            except Exception as error:  # noqa: BLE001 - the other ports must come home all the same
-                said.append(f"{type(error).__name__}: {error}")
+    on_the_way = {trip.journal.port_id: _attempted(_fetch, trip, home) for trip in trips}
+    problems = {}
+    for trip in trips:
+        left = _attempted(_settle, trip, home)
+        # A move that half succeeded has brought the port home all the same: then nothing is wrong.
+        problems[trip.journal.port_id] = [*on_the_way[trip.journal.port_id], *left] if left else []
     return problems
+
+
+def _attempted(work: Callable[[Trip, Any], list[str]], trip: Trip, home: Any) -> list[str]:
+    try:
+        return work(trip, home)
+    except Exception as error:  # noqa: BLE001 - the other ports must come home all the same
+        return [f"{type(error).__name__}: {error}"]
+
+
+def _note(journal: PortJournal, what: str) -> None:
+    """Say what is about to be done. What the port was is on disk already, so a full disk stops no way home."""
+    with contextlib.suppress(LinkError):
+        journal.note(what)
 
 
 def _fetch(trip: Trip, home: Any) -> list[str]:
@@ -94,8 +106,9 @@ def _settle(trip: Trip, home: Any) -> list[str]:
     port = locate(list_ports(home), journal.before)
     if port is None:
         return [NOWHERE]
-    journal.note("set everything as it was")
-    before, deadline = journal.before["state"], time.monotonic() + _SETTLE_SECONDS
+    _note(journal, "set everything as it was")
+    state, deadline = journal.before["state"], time.monotonic() + _SETTLE_SECONDS
+    before = {**state, ADDRESSES: [each for each in state[ADDRESSES] if not has_run_out(each)]}
     while True:
         said = _put_back(before, home, port)
         left = differences(before, read_port_state(home, port.index))
@@ -114,7 +127,7 @@ def _leave(trip: Trip, away: Namespace, home: Any) -> list[str]:
     port = locate(there, before) or next((each for each in there if each.index == trip.lent_index), None)
     if port is None:
         return []
-    journal.note("put its settings back, and take it down")
+    _note(journal, "put its settings back, and take it down")
     away.call(_settings_back, before["state"], port.name)
     with contextlib.suppress(Exception):
         away.call(away.ipr.link, "set", index=port.index, state="down")
@@ -123,15 +136,15 @@ def _leave(trip: Trip, away: Namespace, home: Any) -> list[str]:
             away.call(away.ipr.link, "set", index=port.index, address=before["state"]["mac"])
     taken = {name for other in list_ports(home) for name in (other.name, *other.altnames)}
     for altname in taken & set(port.altnames):
-        journal.note(f"drop the alternative name {altname}, which another interface has now")
+        _note(journal, f"drop the alternative name {altname}, which another interface has now")
         with contextlib.suppress(Exception):
             away.call(away.ipr.link, "property_del", index=port.index, altname=altname)
     if port.name in taken:
         free = _free_name(taken)
-        journal.note(f"rename it to {free}: another interface is called {port.name} now")
+        _note(journal, f"rename it to {free}: another interface is called {port.name} now")
         with contextlib.suppress(Exception):
             away.call(away.ipr.link, "set", index=port.index, ifname=free)
-    journal.note("move it home")
+    _note(journal, "move it home")
     here = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         away.call(away.ipr.link, "set", index=port.index, net_ns_fd=here)

@@ -15,7 +15,16 @@ from typing import Any, Final
 
 from pytest_netperf.links.netlink import ROUTE, attribute, attributes, exchange
 
-__all__ = ["ADDRESSES", "NEIGHBOURS", "ROUTES", "give_back", "read_records", "routes_of_several_ports", "take_away"]
+__all__ = [
+    "ADDRESSES",
+    "NEIGHBOURS",
+    "ROUTES",
+    "give_back",
+    "has_run_out",
+    "read_records",
+    "routes_of_several_ports",
+    "take_away",
+]
 
 ADDRESSES, ROUTES, NEIGHBOURS = "addresses", "routes", "neighbours"
 
@@ -68,6 +77,11 @@ def give_back(what: str, record: dict[str, Any], index: int) -> None:
         family, _, state, flags, kind = _NEIGHBOUR.unpack_from(message)
         message = _NEIGHBOUR.pack(family, index, state, flags, kind) + message[_NEIGHBOUR.size :]
     _request(_MESSAGES[what][0], message)
+
+
+def has_run_out(address: dict[str, Any]) -> bool:
+    """Whether the lifetime of an address has ended since it was read."""
+    return not _address_now(bytes.fromhex(address["raw"]), 0, address["read_at"])
 
 
 def take_away(what: str, record: dict[str, Any], index: int) -> None:

@@ -26,6 +26,7 @@ from pytest_netperf.links import port_refusal
 from pytest_netperf.links.kernel import has_capabilities
 from pytest_netperf.links.physical import PhysicalPair
 from pytest_netperf.links.port_journal import PortClaim, PortHeldError
+from pytest_netperf.links.port_records import has_run_out
 
 pytestmark = [
     pytest.mark.netns,
@@ -649,6 +650,43 @@ def test_the_journal_is_there_before_the_change(bench: Bench, monkeypatch: pytes
     """A disk that takes nothing more: the port stays where it is."""
     monkeypatch.setattr(os, "fsync", refuse)
     assert "cannot write the journal" in bench.refused()
+
+
+def test_a_full_disk_stops_no_way_home(bench: Bench, monkeypatch: pytest.MonkeyPatch):
+    before = bench.ports.view()
+    pair = bench.pair(mtu=9000)
+    monkeypatch.setattr(os, "fsync", refuse)
+    pair.close()
+    assert unequal(before, bench.ports.view()) == []
+    assert list(bench.path.glob("state/ports/*.journal")) == []
+
+
+def test_a_move_that_half_succeeds_is_none_that_failed(bench: Bench, monkeypatch: pytest.MonkeyPatch):
+    """The kernel says EEXIST although the port has moved: it is looked for in both places."""
+    before = bench.ports.view()
+    pair = bench.pair()
+    for namespace in pair.ends.values():
+        real = namespace.ipr.link
+
+        def moves_and_complains(command: str, real: Any = real, **request: Any) -> Any:
+            answer = real(command, **request)
+            if "net_ns_fd" in request:
+                raise OSError(17, "File exists")
+            return answer
+
+        monkeypatch.setattr(namespace.ipr, "link", moves_and_complains)
+    pair.close()
+    assert unequal(before, bench.ports.view()) == []
+
+
+def test_an_address_whose_lifetime_ends_meanwhile_is_not_missed(bench: Bench):
+    sh("ip", "link", "set", bench.ports.a, "up")
+    sh("ip", "address", "add", bench.ports.address4, "dev", bench.ports.a, "valid_lft", "2", "preferred_lft", "1")
+    pair = bench.pair(a={"allow_addressed": True})
+    address = pair._journals["a"].before["state"]["addresses"][0]
+    wait_until(lambda: has_run_out(address), "its lifetime has ended", 10.0)
+    pair.close()
+    assert bench.ports.address4.split("/")[0] not in sh("ip", "address", "show", "dev", bench.ports.a)
 
 
 def refuse(_: int) -> None:

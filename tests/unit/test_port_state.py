@@ -132,6 +132,12 @@ def test_a_lifetime_goes_on_while_the_port_is_away(monkeypatch: pytest.MonkeyPat
     assert lifetimes(port_records._address_now(address_message(forever, forever), 9, read_at=0.0)) == (forever, forever)
 
 
+def test_an_address_that_has_run_out_is_not_missed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(port_records.time, "monotonic", lambda: 1300.0)
+    assert port_records.has_run_out({"raw": address_message(300, 200).hex(), "read_at": 1000.0})
+    assert not port_records.has_run_out({"raw": address_message(301, 200).hex(), "read_at": 1000.0})
+
+
 def test_an_address_is_not_given_back_as_a_tentative_one():
     now = port_records._address_now(address_message(0xFFFFFFFF, 0xFFFFFFFF, flags=0x80 | 0x40 | 0x08), 9, read_at=0.0)
     assert struct.unpack("=I", dict(attributes(now[8:]))[8])[0] == 0x80
