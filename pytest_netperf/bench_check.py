@@ -13,13 +13,14 @@ import msgspec
 from pytest_netperf.bench.bench_file import read_bench
 from pytest_netperf.bench.model import DEFAULT_MTU, Bench, Device, LinkSpec
 from pytest_netperf.bench.model_profile import ModelProfile, PortKind
-from pytest_netperf.errors import BenchError, KeeperError, LinkError
+from pytest_netperf.errors import BenchError, LinkError, StationError
 from pytest_netperf.judge.doubt_bus import BUS_NEED, usb_bps
 from pytest_netperf.judge.port_evidence import hop_bps, hop_text
 from pytest_netperf.links.machine import Machine
-from pytest_netperf.links.port_journal import holder_of, journals
+from pytest_netperf.links.port_journal import holder_of
 from pytest_netperf.links.port_reading import PortReading
-from pytest_netperf.links.ports import HostPort, find_port
+from pytest_netperf.links.port_rescue import where_lent
+from pytest_netperf.links.ports import find_port
 from pytest_netperf.observe.observation import PcieHop
 from pytest_netperf.quantities import format_pair, format_speed, format_value, near_misses
 
@@ -119,12 +120,12 @@ def _no_simulated_links() -> list[str]:
 
     try:
         owner = Owner()
-    except KeeperError as error:
+    except StationError as error:
         return [f"simulated links cannot be made here: {error}"]
     try:
         owner.call("up", link="check", spec={"mtu": DEFAULT_MTU, "speed_bps": 1e9, "fault": {}}, keep=None)
         owner.call("down", link="check")
-    except (KeeperError, LinkError) as error:
+    except StationError as error:
         return [f"simulated links cannot be made here: {error}"]
     finally:
         owner.close()
@@ -181,13 +182,9 @@ def _check_ports(
 def _away(text: str) -> str | None:
     """Where a port is that is not here: with a run, or left behind by one."""
     try:
-        for journal in journals():
-            if HostPort.of_record(journal.before["port"]).is_called(text):
-                held = holder_of(journal.port_id)
-                return str(held) if held else f"port {text!r} is where a killed run left it; run pytest-netperf clean"
+        return where_lent(text)
     except LinkError as error:
         return str(error)
-    return None
 
 
 def _cannot(link: LinkSpec, reading: PortReading) -> Iterator[str]:
@@ -278,8 +275,9 @@ def _against_profile(
         if fresh and len(ports) == kind.count + 1:
             yield _too_many(kind, profile)
     limits = [kind.max_mtu for kind, _ in matched if kind.max_mtu is not None]
-    if limits and (link.mtu or DEFAULT_MTU) > min(limits):
-        yield f"the port of a {profile.model} allows an MTU of {min(limits)} at most, and the link has {link.mtu}"
+    mtu = link.mtu or DEFAULT_MTU
+    if limits and mtu > min(limits):
+        yield f"the port of a {profile.model} allows an MTU of {min(limits)} at most, and the link has {mtu}"
 
 
 def _too_many(kind: PortKind, profile: ModelProfile) -> str:

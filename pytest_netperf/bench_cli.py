@@ -93,7 +93,8 @@ def _init(asked: argparse.Namespace, profiles: Mapping[str, ModelProfile]) -> in
     if asked.probe:
         if not has_capabilities():
             raise LinkError("--probe takes ports up, which needs root: run it with sudo")
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and bring the ports home
+        for number in (signal.SIGINT, signal.SIGTERM):  # they come when the ports are home
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
         cabling = find_cables(asked.probe, **allowed)
     with Machine() as machine:
         probed = [find_port(text, machine.ports) for text in asked.probe]

@@ -25,7 +25,7 @@ from pytest_netperf.links.port_home import Trip, bring_home
 from pytest_netperf.links.port_journal import PortClaim, PortJournal
 from pytest_netperf.links.port_lend import begin_journal, lend
 from pytest_netperf.links.port_refusal import refusals
-from pytest_netperf.links.port_rescue import rescue_ports
+from pytest_netperf.links.port_rescue import rescue_ports, where_lent
 from pytest_netperf.links.ports import HostPort, find_port, list_ports
 
 __all__ = ["Cabling", "find_cables"]
@@ -38,7 +38,7 @@ _TOKEN_BYTES: Final = 16
 _SHORTEST_FRAME: Final = 60
 _POLL_SECONDS: Final = 0.05
 _SEND_SECONDS: Final = 0.5
-_STOPPED_BY: Final = (signal.SIGINT, signal.SIGTERM)
+_STOPPED_BY: Final = {signal.SIGINT, signal.SIGTERM}
 
 
 @dataclass(slots=True)
@@ -64,12 +64,13 @@ def find_cables(
 ) -> Cabling:
     """Take these ports up, find out which are cabled to each other, and put each back as it was.
 
-    Called in the main thread, in the ports' namespace. It ends as soon as every port has its partner, or after
-    ``seconds``. Raises LinkError, PortHeldError: for a port that may not be taken, and when one is not as it was.
+    Called in the only thread of a process, in the ports' namespace. It ends as soon as every port has its partner, or
+    after ``seconds``; Ctrl-C and SIGTERM end it early, and come when the ports are home. Raises LinkError (PortHeldError)
+    for a port that may not be taken, and when one is not as it was.
     """
     from pyroute2 import IPRoute
 
-    with IPRoute(ext_ack=True) as home:
+    with _undisturbed(), IPRoute(ext_ack=True) as home:
         probe = _Probe(home)
         try:
             probe.begin(wanted, allow_addressed, allow_virtual)
@@ -82,7 +83,7 @@ def find_cables(
         problems = probe.end()
         if problems:
             raise LinkError(_not_restored(problems))
-        return found
+    return found
 
 
 class _Probe:
@@ -129,7 +130,7 @@ class _Probe:
             try:
                 found.append(find_port(text, there))
             except LinkError as error:
-                wrong.append(str(error))
+                wrong.append(str(where_lent(text) or error))
         if wrong:
             raise LinkError("\n".join(wrong))
         return found
@@ -153,7 +154,7 @@ class _Probe:
                     next_sent = now + _SEND_SECONDS
                 for port_id, listening in sockets.items():
                     heard[port_id] |= {tokens[token] for token in _received(listening) if token in tokens}
-                if now >= deadline:
+                if now >= deadline or signal.sigpending() & _STOPPED_BY:
                     break
                 if not complete and all(len(mutual) == 1 for mutual in _mutual(heard).values()):
                     complete, deadline = (
@@ -191,14 +192,13 @@ class _Probe:
             return port.link()["speed_bps"], bool(link.get_attr("IFLA_CARRIER"))
 
     def end(self) -> list[str]:
-        """Bring every port home, whatever signal comes meanwhile. Returns what is not as it was."""
-        with _undisturbed():
-            trips = [Trip(journal, self._namespaces.get(port_id)) for port_id, journal in self._journals.items()]
-            left = bring_home(trips, self._home)
-            for namespace in self._namespaces.values():
-                namespace.close()
-            for claim in self._claims:
-                claim.close()
+        """Bring every port home. Returns what is not as it was."""
+        trips = [Trip(journal, self._namespaces.get(port_id)) for port_id, journal in self._journals.items()]
+        left = bring_home(trips, self._home)
+        for namespace in self._namespaces.values():
+            namespace.close()
+        for claim in self._claims:
+            claim.close()
         return [f"port {self._ports[port_id].label}: {each}" for port_id, said in left.items() for each in said]
 
 
@@ -249,7 +249,10 @@ def _received(listening: socket.socket) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Ctrl-C and SIGTERM wait until this is over."""
+    """Ctrl-C and SIGTERM wait until this is over, and are then what they are.
+
+    Threads that are made meanwhile take this over: through one that does not, a signal would reach the process.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPED_BY)
     try:
         yield

@@ -13,7 +13,6 @@ import fcntl
 import functools
 import socket
 import struct
-import sys
 from typing import Any, Final, Self
 
 from pytest_netperf.links.netlink import GENERIC, attribute, attributes, exchange
@@ -99,7 +98,8 @@ class Ethtool:
         words = _words_of_link_modes(self)
         question = struct.pack("=I11xb", _GLINKSETTINGS, words)
         answer = self._ask(question, _LINK.size + 3 * 4 * words) if words else None
-        return 0 if answer is None else int.from_bytes(answer[_LINK.size : _LINK.size + 4 * words], sys.byteorder)
+        masks = () if answer is None else struct.unpack_from(f"={words}I", answer, _LINK.size)
+        return sum(mask << 32 * number for number, mask in enumerate(masks))
 
     def link_mode_words(self) -> int:
         """How many 32-bit words a set of link modes has in this kernel; 0 where the driver does not answer."""

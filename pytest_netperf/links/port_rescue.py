@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from pytest_netperf.links.namespace import Namespace
 from pytest_netperf.links.port_home import NOWHERE, Trip, bring_home, locate
-from pytest_netperf.links.port_journal import PortClaim, PortHeldError, PortJournal, boot_id, journals
+from pytest_netperf.links.port_journal import PortClaim, PortHeldError, PortJournal, boot_id, holder_of, journals
 from pytest_netperf.links.ports import HostPort, list_ports
 
-__all__ = ["Rescued", "rescue_left_ports", "rescue_ports"]
+__all__ = ["Rescued", "rescue_left_ports", "rescue_ports", "where_lent"]
 
 _NET: Final = "net:["
 _LOST: Final = (
@@ -73,6 +73,18 @@ def rescue_left_ports(*, dry_run: bool = False) -> list[Rescued]:
 
     with IPRoute(ext_ack=True) as home:
         return rescue_ports(home, {"pid": os.getpid(), "command": "pytest-netperf clean"}, dry_run=dry_run)
+
+
+def where_lent(text: str) -> str | None:
+    """Who has the port that this text means, or left it, when it is not here; None when no journal knows it.
+
+    Raises LinkError, as `journals` does.
+    """
+    for journal in journals():
+        if HostPort.of_record(journal.before["port"]).is_called(text):
+            held = holder_of(journal.port_id)
+            return str(held) if held else f"port {text!r} is where a killed run left it; run pytest-netperf clean"
+    return None
 
 
 def _rescue(journal: PortJournal, home: Any, dry_run: bool) -> Rescued:

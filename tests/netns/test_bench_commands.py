@@ -287,8 +287,8 @@ def test_a_probe_that_is_stopped_brings_the_ports_home(box: Box, number: signal.
     wait_until(lambda: len(box.journals()) == 2, "both ports are away")
     began = time.monotonic()
     run.send_signal(number)
-    run.communicate(timeout=30)
-    assert run.returncode != 0
+    said, _ = run.communicate(timeout=30)
+    assert (run.returncode, said) == (128 + number, "")
     assert time.monotonic() - began < 10
     assert box.journals() == []
     assert unequal(before, box.view()) == []
@@ -320,6 +320,28 @@ def test_a_probe_that_is_killed_is_put_right_by_the_next_one(box: Box):
     assert f"# cabled together: {cable.a} and {cable.b}" in said
     assert box.journals() == []
     assert unequal(before, box.view()) == []
+
+
+def test_a_port_that_another_run_has(box: Box):
+    """Lent to a namespace, so it is not here: both commands say who has it."""
+    first, second = box.cable(), box.cable()
+    box.write(link(first))
+    run = box.start("init", "--allow-virtual", "--probe", first.a, second.a)
+    wait_until(lambda: not Path(f"/sys/class/net/{first.a}").exists(), "the port is away")
+    os.kill(run.pid, signal.SIGSTOP)
+    try:
+        for arguments, code in (
+            (("check",), 1),
+            (("init", "--allow-virtual", "--probe", f"altname-{first.a}", first.b), 2),
+        ):
+            got, said = box.bench(*arguments)
+            assert got == code
+            assert f"port mac-{first.mac['a']} is held by process {run.pid} (pytest-netperf bench init)" in said
+    finally:
+        os.kill(run.pid, signal.SIGCONT)
+    run.terminate()
+    run.communicate(timeout=30)
+    assert run.returncode == 128 + signal.SIGTERM
 
 
 def test_refused_ports_are_not_touched(box: Box):

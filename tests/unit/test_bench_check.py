@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from pytest_netperf.bench.bench_file import parse_bench
 from pytest_netperf.bench.model_profile import load_profiles
 from pytest_netperf.bench_init import draft_bench
 from pytest_netperf.links.cable_probe import Cabling, sort_out
+from pytest_netperf.links.ethtool import Ethtool
 from pytest_netperf.links.port_reading import PortReading, most_speed_bps
 from pytest_netperf.links.ports import HostPort
 
@@ -291,3 +293,24 @@ def test_what_follows_from_who_heard_whom(heard, dark, found):
 )
 def test_the_fastest_link_mode(numbers, bps):
     assert most_speed_bps(sum(1 << number for number in numbers)) == bps
+
+
+def test_link_modes_are_read_as_the_kernel_lays_them_out(monkeypatch):
+    """struct ethtool_link_settings of 48 bytes, then three sets of words: supported, advertised, of the partner."""
+    asked = []
+
+    class Driver(Ethtool):
+        def _ask(self, question, size=0):
+            asked.append((question, size))
+            words = [0xE1, 1 << 15, 0, *(0xFFFFFFFF,) * 6]
+            return struct.pack("=IIBBBBBBBbBBBB28x9I", 0x4C, 1000, 1, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 0, *words)
+
+    monkeypatch.setattr("pytest_netperf.links.ethtool._words_of_link_modes", lambda _: 3)
+    with Driver("lo") as port:
+        modes = port.supported_link_modes()
+    assert modes == 0xE1 | 1 << 47
+    assert most_speed_bps(modes) == 2.5e9
+    assert [size for _, size in asked] == [48 + 3 * 3 * 4]
+    monkeypatch.setattr("pytest_netperf.links.ethtool._words_of_link_modes", lambda _: 0)
+    with Driver("lo") as port:
+        assert port.supported_link_modes() == 0
