@@ -50,7 +50,7 @@ ethtool -G {a} rx 512
 sysctl -qw net.ipv4.conf.{a}.rp_filter=2 net.ipv6.conf.{a}.accept_ra=0 net.ipv4.neigh.{a}.gc_stale_time=77
 ip link set {a} up promisc on
 ip link set {b} up
-ip address add 203.0.113.1/29 dev {a} valid_lft 50000 preferred_lft 40000
+ip address add 203.0.113.1/29 dev {a}
 ip address add 2001:db8::1/64 dev {a} nodad noprefixroute
 ip route add 10.7.7.0/30 via 203.0.113.2 dev {a} metric 77 mtu 1300
 ip neigh add 203.0.113.2 lladdr 02:00:5e:00:00:99 nud permanent dev {a}
@@ -141,7 +141,7 @@ def test_pytest_is_killed(
     run = suite.begin("--netperf-bench=bench.toml")
     in_traffic(suite)
     run.send_signal(number, group=number == signal.SIGINT)  # Ctrl-C reaches the whole foreground group
-    assert run.wait(120).returncode != 0
+    assert run.wait(240).returncode != 0
     home(pair, suite)
     survived(f"{what} mid-run", before, ends.view())
 
