@@ -65,8 +65,8 @@ def find_cables(
     """Take these ports up, find out which are cabled to each other, and put each back as it was.
 
     Called in the only thread of a process, in the ports' namespace. It ends as soon as every port has its partner, or
-    after ``seconds``; Ctrl-C and SIGTERM end it early, and come when the ports are home. Raises LinkError (PortHeldError)
-    for a port that may not be taken, and when one is not as it was.
+    after ``seconds``; Ctrl-C and SIGTERM end it early, and come when the ports are home. Raises LinkError for
+    a port that may not be taken (PortHeldError where another run has it), and when one is not as it was.
     """
     from pyroute2 import IPRoute
 
