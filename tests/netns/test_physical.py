@@ -422,7 +422,8 @@ def test_a_pair_up_and_home_again(bench: Bench):
     pair.bounce()
     assert pair.shape(1500) == {"a": None, "b": None}
     counters = pair.counters()
-    assert counters["a"]["tx_bytes"] == counters["b"]["rx_bytes"] > 9000
+    assert counters["a"]["tx_bytes"] > 9000
+    assert 0 <= counters["b"]["rx_bytes"] - counters["a"]["tx_bytes"] < 2000, "what the kernel sends between two looks"
     pair.close()
     assert unequal(before, bench.ports.view()) == []
 
