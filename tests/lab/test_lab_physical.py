@@ -16,6 +16,8 @@ from lab_suite import PYTHON, Pair, Suite, bench, wait_until
 PairOf = Callable[[str], Pair]
 Survived = Callable[..., None]
 
+KEEPER = "[p]ytest_netperf.links.keeper"  # a pattern that does not match itself
+
 RATE = """
 import pytest
 
@@ -149,7 +151,7 @@ def test_pytest_is_killed(
 def home(pair: PairOf, suite: Suite) -> None:
     """Until both ports are here and the keeper has ended."""
     pair("e1000e")
-    wait_until(lambda: suite.guest.run(["pgrep", "-f", "[p]ytest_netperf.links.keeper"]).returncode, "the keeper ends")
+    wait_until(lambda: suite.guest.run(["pgrep", "-f", KEEPER]).returncode, "the keeper ends")
 
 
 def test_the_keeper_is_killed_too_and_clean_brings_the_ports_home(
@@ -159,7 +161,7 @@ def test_the_keeper_is_killed_too_and_clean_brings_the_ports_home(
     before = ends.view()
     run = suite.begin("--netperf-bench=bench.toml")
     in_traffic(suite)
-    everyone = f"{run.pid} $(pgrep -f '[p]ytest_netperf.links.keeper')"
+    everyone = f"{run.pid} $(pgrep -f '{KEEPER}')"
     lab.run(["sh", "-ec", f'all="{everyone}"; kill -STOP $all; kill -KILL $all']).check()
     assert run.wait().returncode == -signal.SIGKILL
     pair("e1000e")  # the kernel brings them back by itself, late and with changed settings
@@ -195,6 +197,7 @@ def test_a_card_is_taken_off_the_bus(lab: Guest, pair: PairOf, suite: Suite, sur
     (row,) = suite.sheet("LAB-1")["rows"]
     assert row["verdict"] != "PASS"
     assert "nowhere to be found" in done.stdout
+    wait_until(lambda: lab.run(["pgrep", "-f", KEEPER]).returncode, "the keeper ends")
     lab.give_card(ends.cards.b)
     assert pair("vmxnet3").names == ends.names
     assert "brought home, as it was" in clean(lab)
