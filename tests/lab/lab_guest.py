@@ -252,7 +252,7 @@ class Guest:
         text = ""
         for name in ("qemu", "console"):
             with contextlib.suppress(OSError):
-                lines = (self.folder / name).read_text(errors="replace").splitlines()[-25:]
+                lines = (self.folder / name).read_text(errors="replace").splitlines()[-60:]
                 text += "".join(f"\n  {name}: {line}" for line in lines if line.strip())
         return text
 
@@ -322,6 +322,8 @@ class Guest:
             if key in self._answers:
                 return self._answers[key]
         if came:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(5)
             code = self._process.poll()
             raise GuestError(f"the guest is dead ({'QEMU runs' if code is None else f'QEMU: {code}'}){self.console()}")
         raise TimeoutError(f"no {kind} after {timeout_s:g} s")
