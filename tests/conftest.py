@@ -9,9 +9,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from newer_iperf3 import why_not
+
+_NETNS = Path(__file__).parent / "netns"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -27,7 +30,11 @@ def pytest_report_header() -> str | None:
     return f"iperf3: newer versions than the installed one are not tested: {reason}" if reason else None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if _NETNS in item.path.parents:
+            item.add_marker("alone")
     no_xdist, no_newer = find_spec("xdist") is None, why_not() is not None
     left_out = [
         item

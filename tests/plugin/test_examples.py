@@ -24,6 +24,7 @@ SHORT = ("--netperf-duration=1", "--netperf-omit=0", "-onetperf_reference=off")
 _ORDINARY_USER = 12345
 
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.netns,
     pytest.mark.skipif(sys.platform != "linux" or shutil.which("iperf3") is None, reason="needs Linux and iperf3"),
 ]

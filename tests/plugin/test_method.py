@@ -7,6 +7,7 @@ import json
 import pytest
 
 pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.alone
 
 LIMIT = "@pytest.mark.netperf_limit(throughput='>= 80 Mbps')\n"
 LINK = "@pytest.mark.netperf_link(speed='100M')\n"

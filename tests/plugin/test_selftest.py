@@ -15,6 +15,8 @@ import pytest
 from pytest_netperf.selftest.cases import CASES
 from pytest_netperf.selftest.tools import install
 
+pytestmark = pytest.mark.alone
+
 
 def selftest(*arguments: str, **variables: str) -> tuple[int, list[dict[str, Any]], str]:
     """Exit code, outcomes and what was said beside them."""
