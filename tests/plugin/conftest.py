@@ -111,10 +111,12 @@ class Project:
     ) -> subprocess.CompletedProcess[str]:
         import os
 
+        # The pytest of a test is not a worker of the pytest that runs the tests.
+        outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST_")}
         return subprocess.run(
             [*wrap, *command],
             cwd=self.path,
-            env={**os.environ, "COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1", **(env or {})},
+            env={**outside, "COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1", **(env or {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -130,7 +130,7 @@ def test_rate(iperf3):
     run.is_clean()
     rows = {row["link"]: row for row in run.sheet["rows"]}
     assert {name: row["verdict"] for name, row in rows.items()} == {"real": "ERROR", "routed": "ERROR"}
-    assert "write simulated = true in the bench file" in rows["real"]["reason"]
+    assert "port 'pci-0000:04:00.0': there is no such port" in rows["real"]["reason"]
     assert "can simulate only 'pair'" in rows["routed"]["reason"]
     assert (run.code, run.sheet["verdict"]) == (1, "NOT PROVEN")
 

@@ -243,7 +243,7 @@ def test_every_ending_of_a_test_has_its_verdict_and_reason(project, workers):
     failed_and_passed = (
         "11 failed, 8 passed" if EXPECTED_OF_SUBTESTS.keys() <= EXPECTED.keys() else "9 failed, 7 passed"
     )
-    run.has(f"{failed_and_passed}, 2 skipped, 4 xfailed, 3 errors, 5 inconclusive, 5 invalid")
+    run.has(f"{failed_and_passed}, 2 skipped, 4 xfailed, 3 errors, ", "5 inconclusive", "5 invalid")
 
 
 def test_each_verdict_alone_decides_exit_code_and_device(project):
