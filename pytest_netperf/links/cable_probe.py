@@ -24,7 +24,7 @@ from pytest_netperf.links.namespace import Namespace
 from pytest_netperf.links.port_home import Trip, bring_home
 from pytest_netperf.links.port_journal import PortClaim, PortJournal
 from pytest_netperf.links.port_lend import begin_journal, lend
-from pytest_netperf.links.port_refusal import refusals
+from pytest_netperf.links.port_refusal import read_machine_use, refusals
 from pytest_netperf.links.port_rescue import rescue_ports, where_lent
 from pytest_netperf.links.ports import HostPort, find_port, list_ports
 
@@ -107,10 +107,11 @@ class _Probe:
         twice = sorted({port.name for port in found if found.count(port) > 1})
         if twice:
             raise LinkError(f"port {', '.join(twice)} is named more than once; name each port once")
+        use = read_machine_use(self._home)
         reasons = [
             f"port {port.label}: {reason}"
             for port in found
-            for reason in refusals(port, self._home, allow_addressed=allow_addressed, allow_virtual=allow_virtual)
+            for reason in refusals(port, self._home, use, allow_addressed=allow_addressed, allow_virtual=allow_virtual)
         ]
         if reasons:
             raise LinkError("; ".join(reasons))

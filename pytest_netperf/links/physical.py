@@ -22,7 +22,7 @@ from pytest_netperf.links.pair import Pair, lab_addresses
 from pytest_netperf.links.port_home import Trip, bring_home
 from pytest_netperf.links.port_journal import PortClaim, PortJournal, journals
 from pytest_netperf.links.port_lend import begin_journal, lend
-from pytest_netperf.links.port_refusal import refusals
+from pytest_netperf.links.port_refusal import read_machine_use, refusals
 from pytest_netperf.links.port_rescue import Rescued, rescue_ports
 from pytest_netperf.links.ports import HostPort, find_port, list_ports
 
@@ -99,10 +99,10 @@ class PhysicalPair(Pair):
                 PortClaim(journal.port_id, {}).close()
 
     def _refuse(self, found: Mapping[str, HostPort], wanted: Mapping[str, Mapping[str, Any]]) -> None:
-        reasons = []
+        reasons, use = [], read_machine_use(self._home)
         for end, port in found.items():
             allowed = {name: bool(wanted[end].get(name)) for name in ("allow_addressed", "allow_virtual")}
-            reasons += [f"port {end} ({port.label}): {reason}" for reason in refusals(port, self._home, **allowed)]
+            reasons += [f"port {end} ({port.label}): {reason}" for reason in refusals(port, self._home, use, **allowed)]
         if reasons:
             raise LinkError("; ".join(reasons))
 

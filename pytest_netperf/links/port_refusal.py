@@ -6,7 +6,8 @@ import os
 import re
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from pytest_netperf.links.port_records import routes_of_several_ports
 from pytest_netperf.links.port_state import read_port_state
 from pytest_netperf.links.ports import HostPort
 
-__all__ = ["refusals"]
+__all__ = ["MachineUse", "read_machine_use", "refusals"]
 
 _NETWORK_FILE_SYSTEMS: Final = {"nfs", "nfs4", "cifs", "smb3", "ceph", "9p", "glusterfs", "fuse.glusterfs"}
 _SERVER: Final = re.compile(r"(?:^|,)addr=([0-9A-Fa-f.:]+)")
@@ -24,12 +25,38 @@ _GETQDISC: Final = 38
 _TCMSG: Final = struct.Struct("=BxxxiIII")  # family, index, handle, parent, info
 _KIND: Final = 1
 _RUN: Final = Path("/run")
+_MANAGERS: Final = ("NetworkManager", "systemd-network")  # the kernel keeps 15 characters of systemd-networkd
 
 
-def refusals(port: HostPort, ipr: Any, *, allow_addressed: bool, allow_virtual: bool) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class MachineUse:
+    """What this machine does over its network, whichever port it takes. To be read once for many ports."""
+
+    lost_with: Mapping[int, tuple[str, ...]]
+    """Interface -> why this machine would be cut off without it."""
+    managers: frozenset[str]
+    """Which of those that set up ports run in the calling thread's namespace."""
+
+
+def read_machine_use(ipr: Any) -> MachineUse:
+    """By the processes and mounts of the machine; ``ipr`` is an IPRoute of the calling thread's namespace."""
+    sockets, managers = _processes()
+    lost: dict[int, list[str]] = {}
+    for peer in sorted(_ssh_peers(sockets)):
+        if (index := _leads_through(peer, ipr)) is not None:
+            what = f"an ssh session from {peer} comes in through it; choose another port, or log in at the console"
+            lost.setdefault(index, []).append(what)
+    for target, server in _mounts():
+        if (index := _leads_through(server, ipr)) is not None:
+            what = f"the file system {target} is mounted through it from {server}; choose another port"
+            lost.setdefault(index, []).append(what)
+    return MachineUse({index: tuple(whats) for index, whats in lost.items()}, managers)
+
+
+def refusals(port: HostPort, ipr: Any, use: MachineUse, *, allow_addressed: bool, allow_virtual: bool) -> list[str]:
     """Every reason, each with the way out; empty for a port that may be taken.
 
-    ``ipr`` is an IPRoute of the calling thread's namespace, which is the port's.
+    ``ipr`` is an IPRoute of the calling thread's namespace, which is the port's; ``use`` was read in the same one.
     """
     if port.wifi:
         return ["it is Wi-Fi, which moves between namespaces by its phy; that is not supported in this version"]
@@ -50,13 +77,14 @@ def refusals(port: HostPort, ipr: Any, *, allow_addressed: bool, allow_virtual: 
         )
     state = read_port_state(ipr, port.index)
     found += _carried(port, state, ipr)
+    found += use.lost_with.get(port.index, ())
     addresses = [each["is"] for each in state["addresses"] if not each["is"].startswith("fe80:")]
     if addresses and not allow_addressed:
         found.append(
             f"it has addresses ({', '.join(addresses)}), so something uses it; remove them, or write "
             "allow_addressed = true beside the port: then they and its routes go, and come back after the run"
         )
-    manager = _manager(port)
+    manager = _manager(port, use.managers)
     if manager:
         found.append(manager)
     shared = routes_of_several_ports(port.index)
@@ -76,18 +104,12 @@ def refusals(port: HostPort, ipr: Any, *, allow_addressed: bool, allow_virtual: 
 
 
 def _carried(port: HostPort, state: dict[str, Any], ipr: Any) -> Iterator[str]:
-    """What this machine would be cut off from."""
+    """Whether this machine reaches others through it."""
     defaults = [route["is"] for route in state["routes"] if route["is"].startswith("default")]
     if not defaults and _announced_default(port.index, ipr):
         defaults = ["default, announced by a router"]
     if defaults:
         yield f"it carries the default route of this machine ({', '.join(defaults)}); choose another port"
-    for peer in sorted(_ssh_peers()):
-        if _leads_through(peer, ipr) == port.index:
-            yield f"an ssh session from {peer} comes in through it; choose another port, or log in at the console"
-    for target, server in _mounts():
-        if _leads_through(server, ipr) == port.index:
-            yield f"the file system {target} is mounted through it from {server}; choose another port"
 
 
 def _announced_default(index: int, ipr: Any) -> bool:
@@ -108,18 +130,25 @@ def _leads_through(address: str, ipr: Any) -> int | None:
     return index
 
 
-def _ssh_peers() -> set[str]:
-    """Addresses from which somebody is logged in by ssh: of this session, and of every connection of an sshd."""
-    peers = {os.environ[name].split()[0] for name in ("SSH_CONNECTION", "SSH_CLIENT") if os.environ.get(name)}
-    sockets = set()
+def _processes() -> tuple[set[str], frozenset[str]]:
+    """The sockets of every sshd, and which managers of ports live in the calling thread's namespace."""
+    here = Path("/proc/thread-self/ns/net").stat().st_ino
+    sockets, managers = set(), set()
     for comm in Path("/proc").glob("[0-9]*/comm"):
         try:
-            if not comm.read_text().startswith("sshd"):
-                continue
-            for fd in (comm.parent / "fd").iterdir():
-                sockets.add(os.fspath(fd.readlink()))
+            name = comm.read_text().strip()
+            if name.startswith("sshd"):
+                sockets |= {os.fspath(fd.readlink()) for fd in (comm.parent / "fd").iterdir()}
+            if name in _MANAGERS and (comm.parent / "ns" / "net").stat().st_ino == here:
+                managers.add(name)
         except OSError:
             continue
+    return sockets, frozenset(managers)
+
+
+def _ssh_peers(sockets: set[str]) -> set[str]:
+    """Addresses from which somebody is logged in by ssh: of this session, and of the connections of every sshd."""
+    peers = {os.environ[name].split()[0] for name in ("SSH_CONNECTION", "SSH_CLIENT") if os.environ.get(name)}
     for table in ("tcp", "tcp6"):
         try:
             lines = Path(f"/proc/thread-self/net/{table}").read_text().splitlines()[1:]
@@ -152,16 +181,16 @@ def _mounts() -> Iterator[tuple[str, str]]:
                 yield before.split()[4], address
 
 
-def _manager(port: HostPort) -> str | None:
+def _manager(port: HostPort, managers: frozenset[str]) -> str | None:
     """NetworkManager or systemd-networkd, if one of them takes care of this port: it would fight for it."""
-    if _runs_here("NetworkManager"):
+    if "NetworkManager" in managers:
         text = _read(_RUN / "NetworkManager" / "devices" / str(port.index))
         if re.search(r"^managed=(true|1)$", text, re.MULTILINE):
             return (
                 "NetworkManager manages it and would set it up again; let go of it first: "
                 f"nmcli device set {port.name} managed no"
             )
-    if _runs_here("systemd-network"):  # the kernel keeps 15 characters of systemd-networkd
+    if "systemd-network" in managers:
         text = _read(_RUN / "systemd" / "netif" / "links" / str(port.index))
         state = re.search(r"^ADMIN_STATE=(\w+)$", text, re.MULTILINE)
         if state and state[1] not in ("unmanaged", "linger", "initialized", "pending"):
@@ -170,18 +199,6 @@ def _manager(port: HostPort) -> str | None:
                 f"[Match] Name={port.name} and [Link] Unmanaged=yes, then networkctl reload"
             )
     return None
-
-
-def _runs_here(name: str) -> bool:
-    """Whether a process of this name lives in the calling thread's network namespace."""
-    here = Path("/proc/thread-self/ns/net").stat().st_ino
-    for comm in Path("/proc").glob("[0-9]*/comm"):
-        try:
-            if comm.read_text().strip() == name and (comm.parent / "ns" / "net").stat().st_ino == here:
-                return True
-        except OSError:
-            continue
-    return False
 
 
 def _read(path: Path) -> str:
