@@ -70,7 +70,9 @@ def add_options(parser: pytest.Parser) -> None:
     option("batch", True, "NAME", "Batch that is written on the acceptance sheets")
     option("operator", True, "NAME", "Operator who is written on the acceptance sheets")
     option("limits", True, "FILE", "Limits file (TOML)")
+    option("baseline", True, "PATH", "Baselines: a file (TOML) that pytest-netperf baseline record wrote, or a folder of them")
     option("output", True, "DIR", f"Folder for journals and acceptance sheets; default: {DEFAULT_OUTPUT}")
+    option("sheet", True, "FORMATS", "Files of each sheet: a list of html, pdf, csv, json; default: html,json")
     option("engine", True, "{iperf3,libiperf}", "What makes the traffic; default: iperf3")
     option("profile", True, "NAME", "How long and how often is measured: screening, type-test, soak, smoke or fixed")
     option(
@@ -118,7 +120,11 @@ class Options:
     batch: str | None = None
     operator: str | None = None
     limits: Path | None = None
+    baseline: Path | None = None
+    """File or folder of baselines, beside those of the bench file and the published ones."""
     output: Path = Path(DEFAULT_OUTPUT)
+    sheet: tuple[str, ...] = ("html", "json")
+    """Formats of each sheet (`report.form.FORMATS`), that for people first, always with json."""
     engine: Engine = "iperf3"
     profile: str | None = None
     """Name of the profile (`judge.profile`); None: runs of a plain length."""
@@ -162,7 +168,9 @@ class Options:
             batch=read("batch", _name, None),
             operator=read("operator", _name, None),
             limits=read("limits", _path, None),
+            baseline=read("baseline", _path, None),
             output=read("output", _folder, config.invocation_params.dir / DEFAULT_OUTPUT),
+            sheet=read("sheet", _formats, ("html", "json")),
             engine=read("engine", _engine, "iperf3"),
             profile=read("profile", _profile, None),
             duration_s=read("duration", lambda text: _seconds(text, 1, _MAX_DURATION_S), None),
@@ -300,6 +308,18 @@ def _profile(text: _Text) -> str:
         return get_profile(text.text.strip()).name
     except ConfigError as error:
         raise _Wrong(str(error)) from None
+
+
+def _formats(text: _Text) -> tuple[str, ...]:
+    from pytest_netperf.errors import ConfigError
+    from pytest_netperf.report.form import SheetForm, check_form, read_formats
+
+    try:
+        form = SheetForm(formats=read_formats(text.text))
+        check_form(form)
+    except ConfigError as error:
+        raise _Wrong(str(error)) from None
+    return form.formats
 
 
 def _share(text: _Text) -> float:

@@ -275,13 +275,17 @@ class Recorder:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_netperf_sheet(self, sheet: Sheet) -> Path:
-        """The sheets in HTML and JSON."""
+        """The files of the sheet, in the formats of --netperf-sheet."""
+        from pytest_netperf.report.form import SheetForm
         from pytest_netperf.report.sheet import write_sheet
 
         serial = sheet.device.serial
         if serial not in self._written:
-            paths = write_sheet(sheet, self._options.output, journal_sha256=self._journal_sha256)
-            self._written[serial] = paths.html
+            form = SheetForm(formats=self._options.sheet)
+            paths = write_sheet(sheet, self._options.output, journal_sha256=self._journal_sha256, form=form)
+            self._written[serial] = paths.main
+            for problem in paths.problems:
+                self._problem(problem)
         return self._written[serial]
 
     def _exit_status(self, sheets: list[Sheet]) -> pytest.ExitCode:
@@ -355,7 +359,8 @@ class Recorder:
         from pytest_netperf.report.pytest_html import row
 
         page = Path(self._config.getoption("htmlpath") or ".")
-        row(cells, getattr(report, ROWS_ATTRIBUTE, None), self._options.output, self.run_id, page.parent)
+        text = getattr(report, ROWS_ATTRIBUTE, None)
+        row(cells, text, self._options.output, self.run_id, page.parent, f"sheet.{self._options.sheet[0]}")
 
 
 def _crashed(planned: Planned) -> Row:

@@ -28,15 +28,18 @@ def header(cells: list[str]) -> None:
     cells[_BEFORE:_BEFORE] = ["<th>Measured</th>", "<th>Limit</th>", "<th>Verdict</th>", "<th>Sheet</th>"]
 
 
-def row(cells: list[str], text: str | None, output_dir: Path, run_id: str, html_dir: Path) -> None:
-    """Add our cells; ``text`` is the JSON of the report's rows, None for a report that is not ours."""
+def row(cells: list[str], text: str | None, output_dir: Path, run_id: str, html_dir: Path, file: str) -> None:
+    """Add our cells; ``text`` is the JSON of the report's rows, None for a report that is not ours.
+
+    ``file`` is the name of the file of a sheet that people look at.
+    """
     rows = msgspec.json.decode(text, type=list[Row]) if text else []
     if not rows:
         cells[_BEFORE:_BEFORE] = ["<td></td>"] * 4
         return
     worst = max(rows, key=lambda each: (each.required, WORST_LAST.index(each.verdict)))
     value = "" if worst.value is None else f"{quantity_text(worst)} {format_value(worst.value, worst.unit)}"
-    sheet = sheet_folder(output_dir, worst.device.serial, run_id) / "sheet.html"
+    sheet = sheet_folder(output_dir, worst.device.serial, run_id) / file
     address = quote(os.path.relpath(sheet, html_dir))
     cells[_BEFORE:_BEFORE] = [
         f"<td>{escape(value)}</td>",

@@ -1,6 +1,6 @@
-"""The acceptance sheet of a device as files: sheet.html for people, sheet.json for programs.
+"""The acceptance sheet of a device as files: sheet.json, and what else was asked for.
 
-Both are written into a hidden folder, synced, and appear together under their final name by one rename. A folder that
+All are written into a hidden folder, synced, and appear together under their final name by one rename. A folder that
 exists is never touched: a sheet made again from the same journal goes to ``<run id>-2``, ``<run id>-3`` ...
 """
 
@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ import msgspec
 from pytest_netperf.errors import RecordError
 from pytest_netperf.record.canonical import clean_row, encode, sha256
 from pytest_netperf.record.schema import Sheet
+from pytest_netperf.report.csv_table import sheets_csv
+from pytest_netperf.report.form import SheetForm
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -31,8 +34,26 @@ _NAME_BYTES = 200  # file systems take 255; room for suffixes
 class SheetPaths(msgspec.Struct, frozen=True):
     """Where a sheet was written."""
 
-    html: Path
-    json: Path
+    folder: Path
+    files: dict[str, Path]
+    """Format -> file, in the order of `pytest_netperf.report.form.FORMATS`."""
+    problems: tuple[str, ...] = ()
+    """What could not be made; the record itself, sheet.json, is there."""
+
+    @property
+    def main(self) -> Path:
+        """The file to look at first."""
+        return next(iter(self.files.values()))
+
+    @property
+    def json(self) -> Path:
+        """The record."""
+        return self.files["json"]
+
+    @property
+    def html(self) -> Path | None:
+        """The HTML sheet, where it was asked for and could be made."""
+        return self.files.get("html")
 
 
 def sheet_json(sheet: Sheet) -> bytes:
@@ -55,18 +76,23 @@ def sheet_folder(output_dir: Path, serial: str, run_id: str) -> Path:
     return Path(output_dir) / _folder_name(serial) / _folder_name(run_id)
 
 
-def write_sheet(sheet: Sheet, output_dir: Path, *, journal_sha256: str | None = None) -> SheetPaths:
-    """Write both files to ``output_dir/<serial>/<run id>/`` and say where. Raises RecordError when that fails."""
+def write_sheet(
+    sheet: Sheet, output_dir: Path, *, journal_sha256: str | None = None, form: SheetForm | None = None
+) -> SheetPaths:
+    """Write the files of a sheet to ``output_dir/<serial>/<run id>/`` and say where.
+
+    sheet.json is written whatever happens to the others, whose failures are told in ``problems``. Raises RecordError
+    when nothing can be written.
+    """
     wanted = sheet_folder(output_dir, sheet.device.serial, sheet.run_id)
     parent, name = wanted.parent, wanted.name
-    data = sheet_json(sheet)
-    page = sheet_html(sheet, json_sha256=sha256(data), journal_sha256=journal_sha256)
+    files, problems = _render(sheet, form or SheetForm(), journal_sha256)
     partial = parent / f".{name}.{secrets.token_hex(4)}.partial"
     try:
         partial.mkdir(parents=True)
         try:
-            _write_synced(partial / "sheet.json", data)
-            _write_synced(partial / "sheet.html", page)
+            for kind, data in files.items():
+                _write_synced(partial / f"sheet.{kind}", data)
             _sync_folder(partial)
             folder = _claim(partial, parent, name)
         except BaseException:
@@ -80,7 +106,25 @@ def write_sheet(sheet: Sheet, output_dir: Path, *, journal_sha256: str | None = 
             "its rows are in the journal: make room or change --netperf-output, then run "
             "'pytest-netperf sheet JOURNAL'"
         ) from None
-    return SheetPaths(html=folder / "sheet.html", json=folder / "sheet.json")
+    return SheetPaths(folder, {kind: folder / f"sheet.{kind}" for kind in files}, tuple(problems))
+
+
+def _render(sheet: Sheet, form: SheetForm, journal_sha256: str | None) -> tuple[dict[str, bytes], list[str]]:
+    """Format -> content, and what could not be made: one form that fails must not cost the record."""
+    data = sheet_json(sheet)
+    makers: dict[str, Callable[[], bytes]] = {
+        "html": lambda: sheet_html(sheet, json_sha256=sha256(data), journal_sha256=journal_sha256),
+        "csv": lambda: sheets_csv([sheet]),
+        "json": lambda: data,
+    }
+    files: dict[str, bytes] = {}
+    problems: list[str] = []
+    for kind in form.formats:
+        try:
+            files[kind] = makers[kind]()
+        except Exception as error:  # noqa: BLE001 - a template of the user's may raise anything
+            problems.append(f"sheet.{kind} of device {sheet.device.serial}: {type(error).__name__}: {error}")
+    return files, problems
 
 
 def _claim(partial: Path, parent: Path, name: str) -> Path:

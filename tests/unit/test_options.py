@@ -175,6 +175,8 @@ def test_durations_may_be_bare_seconds(options, text, seconds):
         ("--netperf-bench=", "the path is empty"),
         ("--netperf-limits= ", "the path is empty"),
         ("--netperf-output=", "the path is empty"),
+        ("--netperf-sheet=", "there is no format ''; write a list with commas of html, pdf, csv, json"),
+        ("--netperf-sheet=html,docx", "there is no format 'docx'"),
         ("--netperf-bench=a\0b", "NUL"),
         ("--netperf-operator=", "an environment variable that is not set?"),
         ("--netperf-batch=a\nb", "one line of at most 200 printable characters"),
