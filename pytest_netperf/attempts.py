@@ -190,6 +190,7 @@ def _expected_to_fail(call: pytest.CallInfo[None], report: pytest.TestReport) ->
 def _rows(item: pytest.Item, call: pytest.CallInfo[None], ending: Ending) -> list[Row]:
     from pytest_netperf.judge.decision import get_rule
     from pytest_netperf.judge.doubt_reference import reference_facts
+    from pytest_netperf.judge.verdict import Verdict
     from pytest_netperf.rows import rows_of
     from pytest_netperf.tester_check import references_of
 
@@ -199,7 +200,7 @@ def _rows(item: pytest.Item, call: pytest.CallInfo[None], ending: Ending) -> lis
     run.over = True
     handle = _handle(item)
     link = handle.link if handle is not None else None
-    return rows_of(
+    rows = rows_of(
         item.stash[PLAN],
         run,
         ending,
@@ -214,6 +215,17 @@ def _rows(item: pytest.Item, call: pytest.CallInfo[None], ending: Ending) -> lis
         started_at=datetime.fromtimestamp(item.stash.get(_STARTED, call.start), UTC).isoformat(timespec="milliseconds"),
         duration_s=round(call.duration, 6),
     )
+    return [_examined(row) if row.verdict is Verdict.ERROR else row for row in rows]
+
+
+def _examined(row: Row) -> Row:
+    """With what the doctor says about this machine."""
+    import msgspec
+
+    from pytest_netperf.doctor_cli import quick_look
+
+    facts = {**row.evidence.facts, "doctor": list(quick_look())}
+    return msgspec.structs.replace(row, evidence=msgspec.structs.replace(row.evidence, facts=facts))
 
 
 def _properties(rows: list[Row]) -> list[tuple[str, object]]:

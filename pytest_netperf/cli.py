@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_netperf import __version__, bench_cli, selftest_cli, series_cli
+from pytest_netperf import __version__, bench_cli, doctor_cli, selftest_cli, series_cli
 from pytest_netperf.errors import NetperfError
 
 __all__ = ["main"]
@@ -39,6 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         commands.add_parser("selftest", help="make every fault on simulated links, and see that none passes")
     )
 
+    doctor_cli.add_arguments(
+        commands.add_parser("doctor", help="look at every precondition of a run on this machine, and say what to do")
+    )
+
     bench_cli.add_arguments(
         commands.add_parser("bench", help="hold a bench file against this machine, or write one of what it has")
     )
@@ -58,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return series_cli.run(asked)
         if asked.command == "selftest":
             return selftest_cli.run(asked)
+        if asked.command == "doctor":
+            return doctor_cli.run(asked)
         if asked.command == "bench":
             return bench_cli.run(asked)
         return _clean(asked.dry_run)
@@ -87,7 +93,7 @@ def _sheet(journal: Path, output: Path | None) -> int:
     folder = output if output is not None else journal.resolve().parent.parent
     for sheet in sheets:
         paths = write_sheet(sheet, folder, journal_sha256=contents.sha256)
-        for line, _ in device_lines(sheet, str(paths.html)):
+        for line, _ in device_lines(sheet, str(paths.main)):
             print(line)
     if not sheets:
         print("the journal holds no planned row and no measured one: there is nothing to write", file=sys.stderr)

@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 from pytest_netperf.judge.doubt import Doubt, KnownDoubt
 from pytest_netperf.judge.scene import Scene, release
-from pytest_netperf.traffic.result import Result
+from pytest_netperf.traffic.result import Workload
 
-__all__ = ["DOUBTS", "KNOWN_FAULTS", "RULES"]
+__all__ = ["DOUBTS", "KNOWN_FAULTS", "RULES", "faults_of"]
 
 VERSIONS_DIFFER: Final = KnownDoubt(
     name="Different iperf3 versions",
@@ -38,39 +38,44 @@ _THREAD_PER_STREAM: Final = (3, 16)
 
 
 class _Fault(NamedTuple):
-    """A fault of some versions: when it strikes (client, server, what was asked), and what it does."""
+    """A fault of some versions: of which (client, server), in which workloads, and what it does."""
 
-    strikes: Callable[[tuple[int, ...], tuple[int, ...], Result], bool]
+    versions: Callable[[tuple[int, ...], tuple[int, ...]], bool]
+    asked: Callable[[Workload], bool]
     what: str
 
 
-def _spins(client: tuple[int, ...], server: tuple[int, ...], result: Result) -> bool:
-    old = any((3, 16) <= version < (3, 18) for version in (client, server))
-    return old and result.workload.bitrate_bps is not None
-
-
-def _loses_no_datagram(client: tuple[int, ...], server: tuple[int, ...], result: Result) -> bool:
-    workload = result.workload
-    return workload.protocol == "udp" and not workload.omit_s and client >= (3, 14) and server < (3, 14)
-
-
-def _forgets_the_received_rate(client: tuple[int, ...], server: tuple[int, ...], result: Result) -> bool:
-    return result.workload.protocol == "udp" and min(client, server) < (3, 11)
-
-
-def _repeats_keys(client: tuple[int, ...], server: tuple[int, ...], result: Result) -> bool:
-    return result.workload.direction == "bidirectional" and min(client, server) < (3, 11)
+def _is_before_3_11(client: tuple[int, ...], server: tuple[int, ...]) -> bool:
+    return min(client, server) < (3, 11)
 
 
 KNOWN_FAULTS: Final = (
-    _Fault(_spins, "iperf3 3.16 and 3.17 keep a CPU fully busy when their bitrate is limited (esnet/iperf#1741)"),
     _Fault(
-        _loses_no_datagram,
+        lambda *both: any((3, 16) <= version < (3, 18) for version in both),
+        lambda workload: workload.bitrate_bps is not None,
+        "iperf3 3.16 and 3.17 keep a CPU fully busy when their bitrate is limited (esnet/iperf#1741)",
+    ),
+    _Fault(
+        lambda client, server: client >= (3, 14) and server < (3, 14),
+        lambda workload: workload.protocol == "udp" and not workload.omit_s,
         "a client of 3.14 or newer reports no UDP loss with a server of 3.13 or older (esnet/iperf#2055)",
     ),
-    _Fault(_forgets_the_received_rate, "iperf3 before 3.11 reports only the sent rate of UDP"),
-    _Fault(_repeats_keys, "iperf3 before 3.11 writes both directions of --bidir under the same keys"),
+    _Fault(
+        _is_before_3_11,
+        lambda workload: workload.protocol == "udp",
+        "iperf3 before 3.11 reports only the sent rate of UDP",
+    ),
+    _Fault(
+        _is_before_3_11,
+        lambda workload: workload.direction == "bidirectional",
+        "iperf3 before 3.11 writes both directions of --bidir under the same keys",
+    ),
 )
+
+
+def faults_of(version: tuple[int, ...]) -> list[str]:
+    """The known faults of a release that runs at both ends, such as (3, 16)."""
+    return [fault.what for fault in KNOWN_FAULTS if fault.versions(version, version)]
 
 
 def versions_differ(scene: Scene) -> Iterator[Doubt]:
@@ -86,7 +91,7 @@ def known_faults(scene: Scene) -> Iterator[Doubt]:
     if client is None or server is None:
         return
     for fault in KNOWN_FAULTS:
-        if fault.strikes(client, server, scene.result):
+        if fault.versions(client, server) and fault.asked(scene.result.workload):
             yield KNOWN_FAULT.seen(fault.what[0].upper() + fault.what[1:] + ".")
 
 

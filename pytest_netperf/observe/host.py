@@ -18,6 +18,7 @@ __all__ = [
     "between",
     "cpu_shares",
     "cpu_times",
+    "read_governors",
     "read_host",
     "udp_buffer_bytes",
 ]
@@ -109,7 +110,7 @@ def between(before: HostReading, after: HostReading) -> Host:
         softnet_squeezed=softnet[1],
         throttle_events=throttled,
         temperature_c=hottest_c(),
-        governors=_governors(),
+        governors=read_governors(),
         others=_others(before, after, seconds),
     )
 
@@ -171,7 +172,8 @@ def hottest_c() -> float | None:
     return round(max(temperatures) / 1000, 1) if temperatures else None
 
 
-def _governors() -> tuple[str, ...]:
+def read_governors() -> tuple[str, ...]:
+    """The frequency governors of the CPUs of this machine; none where it has no frequency scaling."""
     found = set()
     for file in Path("/sys/devices/system/cpu").glob("cpufreq/policy*/scaling_governor"):
         with contextlib.suppress(OSError):

@@ -15,7 +15,7 @@ ROOMS = ("bench", "links", "traffic", "observe", "judge", "record", "report")
 """In the order in which data flows; a module imports from its own room and from earlier ones."""
 FOR_ALL = {"errors", "quantities", "units", "physics"}
 JOINTS = {
-    "attempts", "bench_check", "bench_cli", "bench_init", "cli", "collection", "fixtures", "history", "hookspecs",
+    "attempts", "bench_check", "bench_cli", "bench_init", "cli", "collection", "doctor", "doctor_cli", "fixtures", "history", "hookspecs",
     "marks", "method_mark", "options", "plugin", "recorder", "reference", "rows", "run_info", "screening", "selftest",
     "selftest_cli", "series_cli", "session", "tester_check", "trials",
 }  # fmt: skip
