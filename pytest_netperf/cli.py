@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_netperf import __version__, bench_cli, doctor_cli, selftest_cli, series_cli
+from pytest_netperf import __version__, baseline_cli, bench_cli, doctor_cli, new_cli, selftest_cli, series_cli
 from pytest_netperf.errors import NetperfError
 
 __all__ = ["main"]
@@ -39,12 +39,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         commands.add_parser("selftest", help="make every fault on simulated links, and see that none passes")
     )
 
+    new_cli.add_arguments(commands.add_parser("new", help="make a folder with a small suite that passes as it is"))
+
     doctor_cli.add_arguments(
         commands.add_parser("doctor", help="look at every precondition of a run on this machine, and say what to do")
     )
 
     bench_cli.add_arguments(
         commands.add_parser("bench", help="hold a bench file against this machine, or write one of what it has")
+    )
+
+    baseline_cli.add_arguments(
+        commands.add_parser("baseline", help="make baselines of a golden device's sheet, or list those that are known")
     )
 
     clean = commands.add_parser(
@@ -62,10 +68,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return series_cli.run(asked)
         if asked.command == "selftest":
             return selftest_cli.run(asked)
+        if asked.command == "new":
+            return new_cli.run(asked)
         if asked.command == "doctor":
             return doctor_cli.run(asked)
         if asked.command == "bench":
             return bench_cli.run(asked)
+        if asked.command == "baseline":
+            return baseline_cli.run(asked)
         return _clean(asked.dry_run)
     except NetperfError as error:
         print(f"pytest-netperf: {error}", file=sys.stderr)

@@ -15,9 +15,10 @@ ROOMS = ("bench", "links", "traffic", "observe", "judge", "record", "report")
 """In the order in which data flows; a module imports from its own room and from earlier ones."""
 FOR_ALL = {"errors", "quantities", "units", "physics"}
 JOINTS = {
-    "attempts", "bench_check", "bench_cli", "bench_init", "cli", "collection", "doctor", "doctor_cli", "fixtures", "history", "hookspecs",
-    "marks", "method_mark", "options", "plugin", "recorder", "reference", "rows", "run_info", "screening", "selftest",
-    "selftest_cli", "series_cli", "session", "tester_check", "trials",
+    "attempts", "baseline_cli", "bench_check", "bench_cli", "bench_init", "cli", "collection", "doctor",
+    "doctor_cli", "fixtures", "history", "hookspecs", "marks", "method_mark", "new_cli", "options", "plugin",
+    "recorder", "reference", "rows", "run_info", "screening", "selftest", "selftest_cli", "series_cli", "session",
+    "starter", "tester_check", "trials",
 }  # fmt: skip
 VOCABULARY = {
     # Data that rooms before them speak in: no behaviour, nothing but structs and enums.

@@ -1,0 +1,1 @@
+"""The files that `pytest-netperf new` writes, with their gaps in braces."""
