@@ -19,9 +19,13 @@ _NETNS = Path(__file__).parent / "netns"
 
 @pytest.fixture(scope="session", autouse=True)
 def state_folder() -> Iterator[None]:
-    """No test reads or writes the tester references of the user who runs the tests; a run that needs one shares it."""
+    """No test reads or writes the tester references of the user who runs the tests; a run that needs one shares it.
+
+    And no pytest that a test starts loads the plugin of hypothesis, which takes half of such a process's time.
+    """
     with tempfile.TemporaryDirectory(prefix="netperf-state-") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", folder)
+        patch.setenv("PYTEST_ADDOPTS", "-pno:hypothesispytest")
         yield
 
 

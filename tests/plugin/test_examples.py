@@ -74,7 +74,7 @@ class Run:
 
 def run_suite(folder: Path, *, user: int | None = None, python: str = sys.executable) -> Run:
     """Run pytest in a suite's folder, as the current or another user."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_XDIST", "COV_"))}
     identity = {}
     if user is not None:
         identity = {"user": user, "group": user, "extra_groups": []}
