@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pytest_netperf.bench.model import FAULT_DIRECTIONS, FAULT_SHARES, MTU_RANGE, Fault
+from pytest_netperf.bench.model import FAULT_DIRECTIONS, FAULT_SHARES, LOSS_MEANS, MTU_RANGE, Fault
 from pytest_netperf.bench.toml_table import TomlTable, shown
 from pytest_netperf.quantities import parse_duration, parse_rate, parse_ratio
 
@@ -25,6 +25,7 @@ def parse_fault(data: object, key: str) -> tuple[Fault | None, list[str]]:
     fault = Fault(
         rate_bps=table.quantity("rate", parse_rate, "1.9 Gbps"),
         loss_ratio=_share(table, "loss"),
+        loss_by=table.choice("loss_by", LOSS_MEANS, "netem") if table.given("loss_by") else None,
         burst_frames=table.integer("burst", 2, _MOST_BURST, "frames"),
         duplicate_ratio=_share(table, "duplicate"),
         reorder_ratio=_share(table, "reorder"),
@@ -53,6 +54,10 @@ def _contradictions(fault: Fault, data: dict[str, object]) -> Iterator[tuple[str
             yield total, f"stands beside {others}: while nothing passes, nothing else can be wrong; keep one of them"
     if fault.burst_frames is not None and fault.loss_ratio is None:
         yield "burst", 'says how many frames in a row each loss takes; give the share too, such as loss = "0.5 %"'
+    if fault.loss_by is not None and fault.loss_ratio is None:
+        yield "loss_by", 'says what loses frames; give the share too, such as loss = "0.5 %"'
+    elif fault.loss_by is not None and fault.burst_frames is not None:
+        yield "loss_by", "stands beside burst: bursts are lost by a counter of nftables; remove one of them"
     if fault.flap and fault.for_s is None:
         yield "flap", 'the carrier goes down and comes back; say how long it is down, such as for = "500 ms"'
     if fault.flap and fault.direction != "both":

@@ -17,6 +17,7 @@ __all__ = [
     "FAULT_DIRECTIONS",
     "FAULT_SHARES",
     "MOST_DIVERTED",
+    "LOSS_MEANS",
     "MTU_RANGE",
     "TOPOLOGIES",
     "Bench",
@@ -26,6 +27,7 @@ __all__ = [
     "LinkSpec",
     "Port",
     "Station",
+    "LossMeans",
     "Topology",
 ]
 
@@ -33,10 +35,12 @@ Topology = Literal["pair", "routed", "switched", "remote"]
 FaultDirection = Literal["both", "a-to-b", "b-to-a"]
 
 TOPOLOGIES: Final[tuple[Topology, ...]] = get_args(Topology)
+LossMeans = Literal["netem", "classifier"]
 FAULT_DIRECTIONS: Final[tuple[FaultDirection, ...]] = get_args(FaultDirection)
 
 DEFAULT_MTU: Final = 1500
 MTU_RANGE: Final = (68, 65535)
+LOSS_MEANS: Final[tuple[LossMeans, ...]] = get_args(LossMeans)
 """What a port may be asked for, in bytes of IP packet: RFC 791's smallest to Linux' largest."""
 
 
@@ -73,6 +77,8 @@ class Fault:
     duplicate_ratio: float | None = None
     """The share of frames that arrive twice."""
     reorder_ratio: float | None = None
+    loss_by: LossMeans | None = None
+    """What draws for each frame; None: netem, and where the kernel has none a classifier."""
     """The share of frames that arrive after later ones."""
     mtu_hole_bytes: int | None = None
     """Larger IP packets vanish without a word."""
@@ -112,6 +118,8 @@ class Fault:
         for what, count in (("burst", self.burst_frames), ("hole", self.mtu_hole_bytes)):
             if count is not None:
                 parts.append(f"{what}{count}")
+        if self.loss_by is not None:
+            parts.append(f"by-{self.loss_by}")
         parts += [what for what, there in (("stall", self.stall), ("flap", self.flap)) if there]
         for what, seconds in (("after", self.after_s), ("for", self.for_s)):
             if seconds is not None:

@@ -6,6 +6,7 @@ The faults of simulated links are made of them, in this order (the kernel asks t
           -> lose it?            (the draw decides)
           -> take it away?       (to another interface, see `links.detour`)
           -> copy it there?
+          -> through a queue?    (all of them, see `links.netem`)
           -> the stack of the receiving end
 
 Classic BPF, because its random load (SKF_AD_RANDOM) and the classifier need CAP_NET_ADMIN in the namespace only: one
@@ -20,19 +21,21 @@ import errno
 import socket
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from pytest_netperf.errors import LinkError
 from pytest_netperf.links.namespace import Namespace
 
 __all__ = ["CLASSIFIER", "EVERY_FRAME", "cut_into_frames", "divert", "lose", "qdiscs", "run_for_fault", "stop", "undo"]
 
+T = TypeVar("T")
+
 CLASSIFIER: Final = "the classifier cls_bpf"
 EVERY_FRAME: Final = 1 << 32
 """As a threshold: every draw is below it."""
 
-Stage = Literal["stop", "lose", "take", "copy"]
-_PRIORITY: Final[dict[Stage, int]] = {"stop": 1, "lose": 2, "take": 3, "copy": 4}
+Stage = Literal["stop", "lose", "take", "copy", "queue"]
+_PRIORITY: Final[dict[Stage, int]] = {"stop": 1, "lose": 2, "take": 3, "copy": 4, "queue": 5}
 
 # linux/filter.h: struct sock_filter is { u16 code; u8 jt; u8 jf; u32 k; }
 _SOCK_FILTER = struct.Struct("=HBBI")
@@ -78,18 +81,19 @@ def lose(ipr: Any, index: int, threshold: int) -> None:
 
 
 def divert(
-    ipr: Any, index: int, threshold: int, target: int, *, copy: bool = False, into_ingress: bool = False
+    ipr: Any, index: int, threshold: int, target: int, *, stage: Stage = "take", into_ingress: bool = False
 ) -> None:
-    """Take a frame whose 32-bit draw is below ``threshold`` out of interface ``target``, or a copy of it.
+    """Send a frame whose 32-bit draw is below ``threshold`` out of interface ``target``; at stage "copy" a copy.
 
     ``into_ingress``: it goes to the stack, as if it had arrived at ``target``.
     """
     program: list[_Instruction] = [] if threshold >= EVERY_FRAME else [*_draw(threshold, otherwise=_NO_MATCH)]
     program.append((_RETURN, 0, 0, _GO_ON))
+    copy = stage == "copy"
     where = _TO_INGRESS if into_ingress else _COPY_TO_EGRESS if copy else _TO_EGRESS
     parameters = _MIRRED.pack(0, 0, _PIPE if copy else _STOLEN, 0, 0, where, target)
     action = _attribute(_ACT_KIND, b"mirred\0") + _attribute(_ACT_OPTIONS, _attribute(_MIRRED_PARMS, parameters))
-    _replace(ipr, index, "copy" if copy else "take", program, [("TCA_BPF_ACT", _attribute(1, action))])
+    _replace(ipr, index, stage, program, [("TCA_BPF_ACT", _attribute(1, action))])
 
 
 def undo(ipr: Any, index: int, stage: Stage) -> None:
@@ -116,17 +120,17 @@ def run_for_fault(
     namespace: Namespace,
     index: int,
     what: str,
-    function: Callable[..., None],
+    function: Callable[..., T],
     *arguments: Any,
     **options: Any,
-) -> None:
-    """``function(ipr, index, ...)`` in the namespace. Raises LinkError that names the fault and what was refused."""
+) -> T:
+    """What ``function(ipr, index, ...)`` gives there. Raises LinkError that names the fault and what was refused."""
     from pyroute2.ethtool.ioctl import NotSupportedError
     from pyroute2.netlink.exceptions import NetlinkError
 
     where = f"{fault} fault on interface {index} in namespace {namespace.name}"
     try:
-        namespace.call(function, namespace.ipr, index, *arguments, **options)
+        return namespace.call(function, namespace.ipr, index, *arguments, **options)
     except (NetlinkError, NotSupportedError, OSError) as error:
         number = getattr(error, "code", None) or getattr(error, "errno", None)
         if function in (stop, lose, divert) and number in (errno.ENOENT, errno.EOPNOTSUPP):

@@ -17,7 +17,7 @@ from pytest_netperf.errors import LinkError
 from pytest_netperf.links.bursts import lose_bursts, stop_bursts
 from pytest_netperf.links.classifier import CLASSIFIER, cut_into_frames, divert, run_for_fault, stop, undo
 from pytest_netperf.links.detour import Detour
-from pytest_netperf.links.loss import apply_loss, loss_threshold
+from pytest_netperf.links.loss import RandomLoss, loss_threshold
 from pytest_netperf.links.namespace import Namespace
 
 __all__ = ["FaultyPair", "LinkFault"]
@@ -56,6 +56,7 @@ class LinkFault:
         self._for_s: float | None = spec.get("for_s")
         self.scheduled = bool(self._after_s or self._for_s is not None)
         self._detours: dict[str, Detour] = {}
+        self._losses: dict[str, RandomLoss] = {}
         self._in_force: list[_Part] = []
         self._rate_in_force = False
         self._cancelled = threading.Event()
@@ -68,10 +69,19 @@ class LinkFault:
         one_by_one += ["mtu_hole"] if self._spec.get("mtu_hole_bytes") else []
         for sender, receiver in self._ways if one_by_one else ():
             cut_into_frames(one_by_one[0], *self._end(sender), *self._end(receiver))
+            if self._spec.get("loss_ratio") and not self._spec.get("burst_frames"):
+                self._losses[receiver] = RandomLoss(*self._end(receiver), self._spec.get("loss_by"))
             if self._spec.get("duplicate_ratio") or self._spec.get("reorder_ratio"):
                 self._detours[receiver] = self._detour(receiver)
         if not self.scheduled:
             self._begin()
+
+    @property
+    def loss_by(self) -> str | None:
+        """What loses frames on this link: "netem", "classifier" or, in bursts, "nftables"; None without that fault."""
+        if self._spec.get("loss_ratio") and self._spec.get("burst_frames"):
+            return "nftables"
+        return next((loss.by for loss in self._losses.values()), None)
 
     def rate_bps(self, end: str) -> float | None:
         """The rate at which bits leave this end while the fault is there; None where that is not its matter."""
@@ -136,10 +146,10 @@ class LinkFault:
             yield _Part(lambda: self._set_rate(in_force=True), lambda: self._set_rate(in_force=False))
         if spec.get("flap"):
             yield _Part(lambda: self._pair.set_carrier(up=False), lambda: self._pair.set_carrier(up=True))
-        for sender, receiver in self._ways:
-            yield from self._parts_of_a_way(sender, receiver)
+        for _, receiver in self._ways:
+            yield from self._parts_of_a_way(receiver)
 
-    def _parts_of_a_way(self, sender: str, receiver: str) -> Iterator[_Part]:
+    def _parts_of_a_way(self, receiver: str) -> Iterator[_Part]:
         spec, namespace, index = self._spec, *self._end(receiver)
 
         def call(fault: str, function: Callable[..., None], *arguments: Any, **options: Any) -> Callable[[], None]:
@@ -155,13 +165,13 @@ class LinkFault:
             loss_threshold(ratio)  # refuses what is no share
             yield _Part(call("loss", lose_bursts, spec["burst_frames"], ratio), call("loss", stop_bursts))
         elif ratio:
-            ends = (*self._end(sender), *self._end(receiver))
-            yield _Part(lambda: _apply(apply_loss, *ends, ratio), call("loss", undo, "lose"))
+            loss = self._losses[receiver]
+            yield _Part(lambda: loss.begin(ratio), loss.end)
         for fault, stage in (("reorder", "take"), ("duplicate", "copy")):
             if share := spec.get(f"{fault}_ratio"):
                 entrance = self._detours[receiver].entrance
-                options = {"copy": stage == "copy"}
-                yield _Part(call(fault, divert, loss_threshold(share), entrance, **options), call(fault, undo, stage))
+                begin = call(fault, divert, loss_threshold(share), entrance, stage=stage)
+                yield _Part(begin, call(fault, undo, stage))
 
     def _set_rate(self, *, in_force: bool) -> None:
         self._rate_in_force = in_force
@@ -186,7 +196,3 @@ class LinkFault:
             self.traffic_ends()
         for detour in self._detours.values():
             detour.close()
-
-
-def _apply(function: Callable[..., object], *arguments: Any) -> None:
-    function(*arguments)

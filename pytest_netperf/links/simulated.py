@@ -81,6 +81,8 @@ class SimulatedPair(Pair):
             raise
 
     def _build(self) -> None:
+                if self._fault.loss_by is not None:
+                    self.facts["loss_by"] = self._fault.loss_by
         a, b = self.ends["a"], self.ends["b"]
         for namespace in (a, b):
             namespace.wait_started()

@@ -26,8 +26,9 @@ from hypothesis import strategies as st
 
 import pytest_netperf
 from pytest_netperf.errors import ConfigError, LinkError
+from pytest_netperf.links.classifier import cut_into_frames
 from pytest_netperf.links.kernel import CLONE_NEWNET, CLONE_NEWUSER, has_capabilities, unshare
-from pytest_netperf.links.loss import HIGHEST_RATIO, LOWEST_RATIO, LossFault, apply_loss, loss_threshold
+from pytest_netperf.links.loss import HIGHEST_RATIO, LOWEST_RATIO, RandomLoss, loss_threshold
 from pytest_netperf.links.namespace import Namespace
 
 pytestmark = pytest.mark.netns
@@ -75,15 +76,20 @@ class Pair:
                 neighbour = {"ifindex": self.index[end], "lladdr": macs[peer], "state": "permanent", "dst": address}
                 namespace.call(namespace.ipr.neigh, "add", **neighbour)
 
-    def lose(self, source: str, ratio: float) -> LossFault:
+    def lose(self, source: str, ratio: float) -> RandomLoss:
         target = "b" if source == "a" else "a"
-        return apply_loss(self.ends[source], self.index[source], self.ends[target], self.index[target], ratio)
+        ends = [(self.ends[end], self.index[end]) for end in (source, target)]
+        loss_threshold(ratio)
+        cut_into_frames("loss", *ends[0], *ends[1])
+        fault = RandomLoss(*ends[1])
+        fault.begin(ratio)
+        return fault
 
     def close(self) -> None:
         for namespace in self.ends.values():
             namespace.close()
 
-    def send_datagrams(self, source: str, count: int, fault: LossFault | None = None) -> int:
+    def send_datagrams(self, source: str, count: int, fault: RandomLoss | None = None) -> int:
         """Send ``count`` datagrams of 1448 bytes to the other end. Returns how many never reached its IP layer.
 
         Name the ``fault`` in force in that direction: it tells how many frames have crossed the link.
@@ -412,7 +418,7 @@ class Kernel:
 @pytest.mark.parametrize("number", [errno.ENOENT, errno.EOPNOTSUPP])
 def test_a_kernel_without_the_classifier_says_what_to_enable(pair, number):
     with pytest.raises(LinkError) as caught:
-        apply_loss(pair.ends["a"], pair.index["a"], Kernel(pair.ends["b"], number), pair.index["b"], 0.005)
+        RandomLoss(Kernel(pair.ends["b"], number), pair.index["b"]).begin(0.005)
     message = str(caught.value)
     assert message.startswith(f"loss fault on interface {pair.index['b']} in namespace b: this kernel does not have")
     for part in ("modprobe -a sch_ingress cls_bpf", "CONFIG_NET_SCH_INGRESS", "CONFIG_NET_CLS_BPF"):
@@ -420,9 +426,44 @@ def test_a_kernel_without_the_classifier_says_what_to_enable(pair, number):
 
 
 @needs_root
-def test_a_refusal_for_another_reason_is_not_blamed_on_the_kernel_configuration(pair):
-    with pytest.raises(LinkError, match=r"in namespace b: the kernel refused the classifier cls_bpf: .*not permitted"):
-        apply_loss(pair.ends["a"], pair.index["a"], Kernel(pair.ends["b"], errno.EPERM), pair.index["b"], 0.005)
+@pytest.mark.parametrize(
+    ("by", "what"), [("netem", "netem"), (None, "netem"), ("classifier", "the classifier cls_bpf")]
+)
+def test_a_refusal_for_another_reason_is_not_blamed_on_the_kernel_configuration(pair, by, what):
+    with pytest.raises(LinkError, match=rf"in namespace b: the kernel refused {what}: .*not permitted"):
+        RandomLoss(Kernel(pair.ends["b"], errno.EPERM), pair.index["b"], by).begin(0.005)
+    assert devices(pair.ends["b"]) == ["lb", "lo"]
+
+
+# netem, where the kernel has it, and the classifier where not
+
+
+def devices(namespace: Namespace) -> list[str]:
+    return sorted(link.get_attr("IFLA_IFNAME") for link in namespace.call(namespace.ipr.get_links))
+
+
+def has_netem(namespace: Namespace) -> bool:
+    """Asked of the kernel in another way than the fault does."""
+    tried = ["tc", "qdisc", "replace", "dev", "lo", "root", "netem", "limit", "1000"]
+    done = namespace.call(lambda: subprocess.run(tried, capture_output=True, text=True, check=False))
+    assert done.returncode == 0 or "qdisc kind is unknown" in done.stderr, done.stderr
+    return done.returncode == 0
+
+
+@needs_root
+def test_netem_draws_where_the_kernel_has_it_and_the_classifier_where_not(pair):
+    there = has_netem(pair.ends["b"])
+    fault = RandomLoss(pair.ends["b"], pair.index["b"])
+    assert fault.by == ("netem" if there else "classifier")
+    assert devices(pair.ends["b"]) == (["lb", "lbi", "lo"] if there else ["lb", "lo"])
+    fault.begin(0.5)
+    assert pair.send_datagrams("a", 1000) > 0
+    fault.end()
+    assert pair.send_datagrams("a", 1000) == 0
+    if not there:
+        with pytest.raises(LinkError, match=r"in namespace b: this kernel does not have netem.*leave loss_by out"):
+            RandomLoss(pair.ends["b"], pair.index["b"], "netem")
+    assert RandomLoss(pair.ends["b"], pair.index["b"], "classifier").by == "classifier"
 
 
 @needs_root

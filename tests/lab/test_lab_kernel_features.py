@@ -1,0 +1,118 @@
+"""What the guest's kernel has and this machine's may not: netem, VLAN, bond, team, pktgen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from lab_guest import Guest
+from lab_suite import PYTHON, Suite
+from test_loss import is_binomial
+
+Survived = Callable[..., None]
+
+SHARES = {0.01: 12_000, 0.05: 4_000}
+"""Loss, and how many datagrams it is tried on."""
+# As an ordinary user: datagrams to a port that nobody listens at, counted by the receiving namespace; then TCP, and
+# whether any of its super-packets crosses the link.
+LOSS = """
+import contextlib, json, os, socket, struct, sys, threading, time
+import pyroute2.ethtool.ioctl
+from pytest_netperf.links.kernel import CLONE_NEWNET, CLONE_NEWUSER, unshare
+from pytest_netperf.links.simulated import SimulatedPair
+
+os.setgroups([])
+os.setgid(12345)
+os.setuid(12345)
+unshare(CLONE_NEWUSER | CLONE_NEWNET)
+
+def no_ports():
+    lines = [line.split() for line in open("/proc/thread-self/net/snmp") if line.startswith("Udp:")]
+    return int(dict(zip(*lines))["NoPorts"])
+
+def settled(read):
+    last = read()
+    while (time.sleep(0.3), now := read())[1] != last:
+        last = now
+    return now
+
+found = []
+for by in ("netem", "classifier"):
+    for ratio, datagrams in json.loads(sys.argv[1]).items():
+        fault = {"loss_ratio": float(ratio), "loss_by": by, "direction": "a-to-b"}
+        pair = SimulatedPair(1, {"mtu": 1500, "speed_bps": 2e8, "fault": fault})
+        pair.shape(1500)
+        a, b, loss = pair.ends["a"], pair.ends["b"], pair._fault._losses["b"]
+        before, sender = b.call(no_ports), a.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        counted, crossed = pair.counters()["b"]["rx_packets"], loss.counts()
+        for number in range(datagrams):
+            sender.sendto(b"x", (pair.ports["b"]["address"], 9))
+            if number % 200 == 199:
+                time.sleep(0.001)
+        lost = datagrams - (settled(lambda: b.call(no_ports)) - before)
+        after = loss.counts()
+        answer = {"ratio": float(ratio), "by": pair.facts["loss_by"], "datagrams": datagrams, "lost": lost,
+                  "counted": pair.counters()["b"]["rx_packets"] - counted, "frames": after.frames - crossed.frames,
+                  "said_lost": after.lost - crossed.lost}
+        if float(ratio) == 0.05:
+            listener = b.socket(socket.AF_INET, socket.SOCK_STREAM)
+            tap = b.call(socket.socket, socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+            tap.bind((pair.ports["b"]["interface"], 3))
+            listener.bind((pair.ports["b"]["address"], 0))
+            listener.listen()
+            client = a.socket(socket.AF_INET, socket.SOCK_STREAM)
+            client.connect(listener.getsockname())
+            server, _ = listener.accept()
+            before = loss.counts()
+            threading.Thread(target=lambda: (client.sendall(bytes(2_000_000)), client.shutdown(1))).start()
+            received = 0
+            while data := server.recv(1 << 20):
+                received += len(data)
+            after = loss.counts()
+            tap.setblocking(False)
+            longest = 0
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    longest = max(longest, tap.recv_into(bytearray(64), flags=socket.MSG_TRUNC))
+            info = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192)
+            answer |= {"tcp_received": received, "tcp_frames": after.frames - before.frames, "longest": longest,
+                       "tcp_lost": after.lost - before.lost, "retransmits": struct.unpack_from("=I", info, 100)[0]}
+        pair.close()
+        found.append(answer)
+print(json.dumps(found))
+"""
+LOSSY = """
+import pytest
+
+@pytest.mark.netperf_link(speed="100M", fault=[{"loss": "5 %"}, {"loss": "5 %", "loss_by": "classifier"}])
+@pytest.mark.netperf_limit(frame_loss_ratio="<= 1 %")
+def test_loss(iperf3):
+    iperf3.udp(bitrate="10 Mbps", duration=2, omit=0)
+"""
+
+
+def test_netem_and_the_classifier_lose_the_same_share_of_single_frames(lab: Guest, survived: Survived):
+    found = json.loads(lab.run([PYTHON, "-c", LOSS, json.dumps(SHARES)], timeout_s=200).check())
+    assert [each["by"] for each in found] == ["netem", "netem", "classifier", "classifier"]
+    for each in found:
+        assert is_binomial(each["lost"], each["datagrams"], each["ratio"]), each
+        assert each["datagrams"] <= each["counted"] <= each["datagrams"] + 20, "the port counts what is lost behind it"
+        assert each["datagrams"] <= each["frames"] <= each["datagrams"] + 20, each
+        assert each["lost"] <= each["said_lost"] <= each["lost"] + 20, each
+        survived(f"loss of {each['ratio']:.0%} by {each['by']}: {each['lost']} of {each['datagrams']} datagrams")
+    for each in (each for each in found if "longest" in each):
+        assert each["tcp_received"] == 2_000_000
+        assert each["longest"] == 1514, "super-packets crossed the link"
+        assert each["tcp_frames"] >= 2_000_000 / 1448
+        assert is_binomial(each["tcp_lost"], each["tcp_frames"], 0.05), each
+        assert each["retransmits"] >= each["tcp_lost"] - 20, each
+
+
+def test_a_lossy_link_fails_by_either_and_the_sheet_says_which(suite: Suite):
+    suite.write({"test_lossy.py": LOSSY})
+    done = suite.run()
+    assert done.returncode == 1, done.stdout + done.stderr
+    rows = suite.sheet("SIM-0001")["rows"]
+    assert [row["verdict"] for row in rows] == ["FAIL", "FAIL"], done.stdout
+    assert [json.dumps(row).count('"link_loss_by": "netem"') for row in rows] == [1, 0], done.stdout
+    assert [json.dumps(row).count('"link_loss_by": "classifier"') for row in rows] == [0, 1]
