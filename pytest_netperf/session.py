@@ -221,6 +221,8 @@ class NetperfSession:
             mtu=plan.settings.mtu,
             fault=None if fault is None else asdict(fault),
             keep=f"netperf-{os.getpid()}" if self.options.keep else None,
+            topology=plan.link.topology,
+            device={"device_mtu": plan.link.device_mtu},
         )
         self.kept += link.kept
         return link

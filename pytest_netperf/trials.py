@@ -263,7 +263,8 @@ def _facts(measurement: Measurement) -> dict[str, Any]:
         for name, known in msgspec.structs.asdict(flow.tcp).items() if flow.tcp is not None else ():
             if known is not None:
                 facts[f"{prefix}tcp_{name}"] = known
-    for end, first, last in (("a", seen.a_before, seen.a_after), ("b", seen.b_before, seen.b_after)):
+    of_device = [(end, first, seen.device_after[end]) for end, first in seen.device_before.items()]
+    for end, first, last in (("a", seen.a_before, seen.a_after), ("b", seen.b_before, seen.b_after), *of_device):
         for name in first.__struct_fields__:
             facts[f"port_{end}_{name}"] = getattr(last, name) - getattr(first, name)
     facts |= {

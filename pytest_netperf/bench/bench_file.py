@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pytest_netperf.bench.builtin import host_name
+from pytest_netperf.bench.device_state import read_state
 from pytest_netperf.bench.fault_table import parse_fault
 from pytest_netperf.bench.model import DEFAULT_MTU, MTU_RANGE, TOPOLOGIES, Bench, Device, Fault, LinkSpec, Port, Station
 from pytest_netperf.bench.toml_table import TomlTable, shown
@@ -143,7 +144,9 @@ def _device(table: TomlTable) -> Device:
     model = table.text("model")
     batch = table.text("batch")
     links = tuple(_link(link) for link in table.tables("link"))
-    _repeated(table.mistakes, f"{table.path}.link", "name", (link.name for link in links))
+    states = tuple(read_state(state) for state in table.tables("state"))
+    for key, names in (("link", [link.name for link in links]), ("state", [state.name for state in states])):
+        _repeated(table.mistakes, f"{table.path}.{key}", "name", names)
     table.close()
     return Device(serial=serial, model=model, batch=batch, links=links)
 
@@ -157,11 +160,15 @@ def _link(table: TomlTable) -> LinkSpec:
     mtu = table.integer("mtu", *MTU_RANGE, "bytes")
     media = table.text("media")
     a, b = (_port(table.table(end)) for end in "ab")
+    device_mtu = table.integer("device_mtu", *MTU_RANGE, "bytes")
     fault = _link_fault(table, speed if shaped else None, DEFAULT_MTU if mtu is None else mtu, simulated is False)
     if shaped is not False and not table.given("speed"):
         table.wrong("speed", 'is missing; write the speed that the link is sold for, such as speed = "2.5G"')
     if shaped is False and simulated is False:
         table.wrong("shaped", "only a simulated link can be unshaped; add simulated = true or remove shaped")
+    if device_mtu is not None and (topology != "routed" or simulated is False):
+        way_out = 'add topology = "routed" and simulated = true'
+        table.wrong("device_mtu", f"is of a simulated device in the middle; {way_out}")
     if simulated is False:
         for end in "ab":
             if not table.given(end):
@@ -182,6 +189,7 @@ def _link(table: TomlTable) -> LinkSpec:
         simulated=bool(simulated),
         shaped=bool(shaped),
         fault=fault,
+        device_mtu=device_mtu,
         a=a,
         b=b,
     )

@@ -10,37 +10,40 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
+from pytest_netperf.bench.device_state import PLAIN, DeviceState
 from pytest_netperf.quantities import format_speed, format_value
 
 __all__ = [
     "DEFAULT_MTU",
     "FAULT_DIRECTIONS",
     "FAULT_SHARES",
-    "MOST_DIVERTED",
     "LOSS_MEANS",
+    "MOST_DIVERTED",
     "MTU_RANGE",
+    "SIMULATED_TOPOLOGIES",
     "TOPOLOGIES",
     "Bench",
     "Device",
     "Fault",
     "FaultDirection",
     "LinkSpec",
+    "LossMeans",
     "Port",
     "Station",
-    "LossMeans",
     "Topology",
 ]
 
 Topology = Literal["pair", "routed", "switched", "remote"]
 FaultDirection = Literal["both", "a-to-b", "b-to-a"]
+LossMeans = Literal["netem", "classifier"]
 
 TOPOLOGIES: Final[tuple[Topology, ...]] = get_args(Topology)
-LossMeans = Literal["netem", "classifier"]
+SIMULATED_TOPOLOGIES: Final[tuple[Topology, ...]] = ("pair", "routed")
 FAULT_DIRECTIONS: Final[tuple[FaultDirection, ...]] = get_args(FaultDirection)
+LOSS_MEANS: Final[tuple[LossMeans, ...]] = get_args(LossMeans)
 
 DEFAULT_MTU: Final = 1500
 MTU_RANGE: Final = (68, 65535)
-LOSS_MEANS: Final[tuple[LossMeans, ...]] = get_args(LossMeans)
 """What a port may be asked for, in bytes of IP packet: RFC 791's smallest to Linux' largest."""
 
 
@@ -74,11 +77,11 @@ class Fault:
     """The share of frames that get lost."""
     burst_frames: int | None = None
     """How many frames in a row each loss takes; None: each frame has its own draw."""
+    loss_by: LossMeans | None = None
+    """What draws for each frame; None: netem, and where the kernel has none a classifier."""
     duplicate_ratio: float | None = None
     """The share of frames that arrive twice."""
     reorder_ratio: float | None = None
-    loss_by: LossMeans | None = None
-    """What draws for each frame; None: netem, and where the kernel has none a classifier."""
     """The share of frames that arrive after later ones."""
     mtu_hole_bytes: int | None = None
     """Larger IP packets vanish without a word."""
@@ -115,11 +118,11 @@ class Fault:
         ):
             if share is not None:
                 parts.append(f"{what}{format_value(share, 'ratio', digits=10)}")
+        if self.loss_by is not None:
+            parts.append(f"by-{self.loss_by}")
         for what, count in (("burst", self.burst_frames), ("hole", self.mtu_hole_bytes)):
             if count is not None:
                 parts.append(f"{what}{count}")
-        if self.loss_by is not None:
-            parts.append(f"by-{self.loss_by}")
         parts += [what for what, there in (("stall", self.stall), ("flap", self.flap)) if there]
         for what, seconds in (("after", self.after_s), ("for", self.for_s)):
             if seconds is not None:
@@ -169,6 +172,8 @@ class LinkSpec:
     shaped: bool = True
     """False: a simulated link that runs as fast as this machine can copy memory, whatever its speed says."""
     fault: Fault | None = None
+    device_mtu: int | None = None
+    """MTU of the simulated device in the middle; None: that of both ends."""
     a: Port | None = None
     b: Port | None = None
 
@@ -190,11 +195,12 @@ class LinkSpec:
 
     def unsupported_reason(self) -> str | None:
         """Why this version cannot bring the link up, or None when it can."""
-        if self.topology != "pair":
+        known = SIMULATED_TOPOLOGIES if self.simulated else ("pair",)
+        if self.topology not in known:
             what = "simulate" if self.simulated else "bring up"
             return (
-                f"link {self.name!r} has the topology {self.topology!r}, and this version can {what} only 'pair' "
-                "(two ports joined by one cable)"
+                f"link {self.name!r} has the topology {self.topology!r}, and this version can {what} only "
+                f"{' and '.join(map(repr, known))}"
             )
         if self.simulated:
             return None
@@ -234,6 +240,12 @@ class Device:
     model: str | None = None
     batch: str | None = None
     links: tuple[LinkSpec, ...] = ()
+    states: tuple[DeviceState, ...] = ()
+    """Those that the bench describes, beside ``plain``."""
+
+    def state(self, name: str) -> DeviceState | None:
+        """The state of this name; None when it has none."""
+        return next((state for state in (*self.states, PLAIN) if state.name == name), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,14 @@ PORTS_DISAGREE: Final = KnownDoubt(
     meaning="The ports are not the two ends of this run, or something else is connected to them.",
     next_step="Check the cabling, and that the ports are connected to one another and to nothing else.",
 )
-DOUBTS: Final = (COUNTERS_BACKWARDS, NOT_OBSERVED, PATH, ACK_ONLY, FOREIGN, PORTS_DISAGREE)
+BYPASSED: Final = KnownDoubt(
+    name="Device bypassed",
+    kind="invalid",
+    sign="A port of the device in the middle counted fewer bytes than the receiver got as payload.",
+    meaning="The data did not all pass the device.",
+    next_step="Check the routes of both ends: each must send to the device's port as its gateway.",
+)
+DOUBTS: Final = (COUNTERS_BACKWARDS, NOT_OBSERVED, PATH, ACK_ONLY, FOREIGN, PORTS_DISAGREE, BYPASSED)
 
 _L2_BYTES: Final = 14 + 4  # header and FCS; some drivers count the FCS, some do not
 _MOST_HEADERS: Final = 40 + 60 + _L2_BYTES  # IPv6 and TCP with all options: what one frame can carry beside payload
@@ -172,6 +179,24 @@ def ports_disagree(scene: Scene) -> Iterator[Doubt]:
             )
 
 
+def payload_missing_at_the_device(scene: Scene) -> Iterator[Doubt]:
+    """What the receiver got must have entered the device at one port and left it at the other."""
+    seen = scene.observation
+    if seen is None or not seen.device_before:
+        return
+    for flow in scene.result.flows:
+        received = received_bytes(flow)
+        way_in, way_out = ("device_a", "device_b") if flow.direction == "forward" else ("device_b", "device_a")
+        for port, verb, counter in ((way_in, "received", "rx_bytes"), (way_out, "sent", "tx_bytes")):
+            counted = getattr(seen.device_after[port], counter) - getattr(seen.device_before[port], counter)
+            if received is not None and counted < received:
+                shown, payload = format_pair(counted, received, "B")
+                yield BYPASSED.seen(
+                    f"The device {verb} {shown} at its side {port[-1]}, but the {flow.direction} run reports {payload} "
+                    "of payload."
+                )
+
+
 def _bytes(count: float) -> str:
     return format_value(round(count), "B")
 
@@ -244,4 +269,5 @@ RULES: Final = (
     more_at_a_port_than_payload_explains,
     more_the_other_way_than_acknowledgements,
     ports_disagree,
+    payload_missing_at_the_device,
 )

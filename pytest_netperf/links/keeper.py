@@ -112,7 +112,7 @@ class Keeper:
         self._selector.register(owner_pidfd, selectors.EVENT_READ, "owner gone")
         self._selector.register(guard_pidfd, selectors.EVENT_READ, "owner gone")
         self._links: dict[str, SimulatedPair | PhysicalPair] = {}
-        self._claims: dict[str, socket.socket] = {}
+        self._claims: dict[str, list[socket.socket]] = {}
         self._children: dict[int, _Child] = {}
         self._births = itertools.count()
         self._kept: set[str] = set()
@@ -223,20 +223,26 @@ class Keeper:
 
     def _up(self, link: str, spec: dict[str, Any], keep: str | None = None, **_: Any) -> dict[str, Any]:
         index, claim = _claim_subnet()
+        claims = [claim]
         pair: SimulatedPair | PhysicalPair
         kept: list[str] = []
         try:
             if "ports" in spec:
                 pair = self._lend_ports(index, spec)
+            elif "device" in spec:
+                far_index, claim = _claim_subnet()
+                claims.append(claim)
+                pair = _with_a_device(index, {**spec, "far_index": far_index})
+                kept = _name(pair, keep) if keep else []
             else:
                 pair = SimulatedPair(index, spec)
                 kept = _name(pair, keep) if keep else []
         except BaseException as error:
-            claim.close()
+            _free(claims)
             if (holder := getattr(error, "holder", None)) is not None:  # PortHeldError: the owner decides to wait
                 return {"held": str(error), "holder": holder}
             raise
-        self._links[link], self._claims[link] = pair, claim
+        self._links[link], self._claims[link] = pair, claims
         if kept:
             self._kept.add(link)
         return {
@@ -272,7 +278,7 @@ class Keeper:
         try:
             pair.close()
         finally:
-            self._claims.pop(link).close()
+            _free(self._claims.pop(link))
 
     def _shape(self, link: str, packet_bytes: int, **_: Any) -> dict[str, float | None]:
         return self._link(link).shape(packet_bytes)
@@ -378,12 +384,23 @@ def _claim_subnet() -> tuple[int, socket.socket]:
     raise LinkError("all 32767 lab subnets of 198.18.0.0/15 are in use on this host")
 
 
+def _free(claims: list[socket.socket]) -> None:
+    for claim in claims:
+        claim.close()
+
+
+def _with_a_device(index: int, spec: dict[str, Any]) -> SimulatedPair:
+    from pytest_netperf.links.routed import RoutedPath
+
+    return RoutedPath(index, spec)
+
+
 def _name(pair: SimulatedPair, prefix: str) -> list[str]:
-    """Name both namespaces, or neither, and then the link is gone."""
+    """Name each namespace after the first letter of its end, or none, and then the link is gone."""
     names: list[str] = []
     try:
-        for end, namespace in pair.ends.items():
-            names.append(name_namespace(f"{prefix}-{pair.index:x}{end}", namespace.fd))
+        for letter, namespace in {end[0]: namespace for end, namespace in pair.ends.items()}.items():
+            names.append(name_namespace(f"{prefix}-{pair.index:x}{letter}", namespace.fd))
     except BaseException:
         for name in names:
             remove_namespace(name)

@@ -12,12 +12,12 @@ from pytest_netperf.links import kernel
 
 __all__ = ["kept_namespaces", "name_namespace", "remove_namespace"]
 
-_NAME = re.compile(r"netperf-\d+-[0-9a-f]+[ab]")
+_NAME = re.compile(r"netperf-\d+-[0-9a-f]+[abd]")
 _FOLDER = Path("/run/netns")
 
 
 def kept_namespaces() -> list[str]:
-    """Names under /run/netns that have the form we give: netperf-PID-INDEX and the end, a or b."""
+    """Names under /run/netns that have the form we give: netperf-PID-INDEX and the end: a, b, or d for a device."""
     if not _FOLDER.is_dir():
         return []
     return sorted(path.name for path in _FOLDER.iterdir() if _NAME.fullmatch(path.name))

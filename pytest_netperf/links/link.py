@@ -179,6 +179,12 @@ class Link:
         self.a, self.b = (
             Endpoint(owner, key, end, answer["ports"][end], mtu, answer["namespaces"][end]) for end in ("a", "b")
         )
+        self.device_ports: dict[str, Endpoint] = {
+            end: Endpoint(owner, key, end, port, mtu, answer["namespaces"][end])
+            for end, port in answer["ports"].items()
+            if end not in ("a", "b")
+        }
+        """The ports of the simulated device between both ends: ``device_a`` and ``device_b``; none of a pair."""
         self._runs = 0
 
     def __repr__(self) -> str:
@@ -220,14 +226,19 @@ class Link:
         """What the sheet says of this link: interfaces, addresses and how it was proved."""
         ends = {
             f"port_{endpoint.end}": f"{endpoint.interface}, {endpoint.mac}, {endpoint.address}, {endpoint.address6}"
-            for endpoint in (self.a, self.b)
+            for endpoint in (self.a, self.b, *self.device_ports.values())
         }
         return {**ends, **{f"link_{name}": value for name, value in self.facts.items()}}
 
     def counters(self) -> tuple[PortCounters, PortCounters]:
         """The kernel's counters of port a and port b, now."""
+        a, b, *_ = self.all_counters().values()
+        return a, b
+
+    def all_counters(self) -> dict[str, PortCounters]:
+        """As `counters`, and those of the device's ports where it has some: "a", "b", "device_a", "device_b"."""
         answer = self._owner.call("counters", link=self._key)
-        return PortCounters(**answer["a"]), PortCounters(**answer["b"])
+        return {end: PortCounters(**counted) for end, counted in answer.items()}
 
     def port_facts(self) -> tuple[PortFacts, PortFacts]:
         """What is true of port a and port b now beside their counters: driver, link, offloads, pause, queues, bus.
@@ -256,22 +267,26 @@ def bring_up(
     mtu: int,
     fault: Mapping[str, Any] | None = None,
     keep: str | None = None,
+    topology: str = "pair",
+    device: Mapping[str, Any] | None = None,
 ) -> Link:
-    """Make, shape and prove a simulated pair. Raises LinkError or KeeperError.
+    """Make, shape and prove a simulated link. Raises LinkError or KeeperError.
 
     ``fault`` has the fields of `bench.model.Fault` that are not at their default.
+    ``device`` describes the device in the middle, of another ``topology`` than a pair (`links.routed`).
     """
     if mtu < 68 or mtu > 65535:
         raise LinkError(f"MTU {mtu} is not between 68 and 65535")
-    answer = owner.call(
-        "up", link=key, spec={"mtu": mtu, "speed_bps": speed_bps, "fault": dict(fault or {})}, keep=keep
-    )
+    spec: dict[str, Any] = {"mtu": mtu, "speed_bps": speed_bps, "fault": dict(fault or {})}
+    if topology != "pair":
+        spec |= {"device": topology, **(device or {})}
+    answer = owner.call("up", link=key, spec=spec, keep=keep)
     return Link(
         owner,
         key,
         answer,
         name=name,
-        topology="pair",
+        topology=topology,
         simulated=True,
         speed_bps=speed_bps,
         mtu=mtu,

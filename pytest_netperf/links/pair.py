@@ -73,6 +73,8 @@ class Pair:
     def add_address6(self, end: str) -> None:
         """The IPv6 address; None afterwards where it cannot be."""
         ipr, port = self.ends[end].ipr, self.ports[end]
+        if port["address6"] is None:
+            return
         try:
             ipr.addr("add", index=port["index"], address=port["address6"], prefixlen=64, flags=_IFA_F_NODAD)
         except Exception as error:
@@ -106,12 +108,12 @@ class Pair:
                     self._prove_mtu(source, probes[source][family], target, probes[target][family])
             families = list(probes["a"])
         neighbours = self.both(lambda end: self.ends[end].neighbours_here())
-        for end, peer in (("a", "b"), ("b", "a")):
-            found = neighbours[end].get(self.ports[peer]["address"])
-            if found != self.ports[peer]["mac"]:
+        for end in ("a", "b"):
+            hop = self.ports[self.next_hop(end)]
+            found = neighbours[end].get(hop["address"])
+            if found != hop["mac"]:
                 raise LinkError(
-                    f"neighbour {self.ports[peer]['address']} is {found or 'unresolved'}, "
-                    f"expected {self.ports[peer]['mac']}"
+                    f"end {end}: neighbour {hop['address']} is {found or 'unresolved'}, expected {hop['mac']}"
                 )
         self.facts["proof"] = {
             "carrier": True,
@@ -120,6 +122,10 @@ class Pair:
             "neighbours_resolved": True,
             "seconds": round(time.monotonic() - started, 6),
         }
+
+    def next_hop(self, end: str) -> str:
+        """The port that takes the frames of an end: that of the other end."""
+        return "b" if end == "a" else "a"
 
     def _probes(self, end: str, stack: contextlib.ExitStack) -> dict[int, socket.socket]:
         """A UDP socket for each address of this end, with DF set and no cached path MTU in the way."""
@@ -167,23 +173,35 @@ class Pair:
     def _prove_mtu(self, source: str, sender: socket.socket, target: str, receiver: socket.socket) -> None:
         six = sender.family == socket.AF_INET6
         headers = 48 if six else 28
-        if self._passes(source, sender, receiver, self.mtu - headers):
+        if self.passes(source, sender, receiver, self.mtu - headers):
             return
         which = f"an IPv{6 if six else 4} packet of {self.mtu} bytes with DF set did not pass from {source} to {target}"
-        if self.mtu - headers > _WORDS_BYTES and self._passes(source, sender, receiver, _WORDS_BYTES):
-            raise LinkError(f"{which}, and a short one does: something in between has a smaller MTU")
+        if self.mtu - headers > _WORDS_BYTES and self.passes(source, sender, receiver, _WORDS_BYTES):
+            raise LinkError(f"{which}, and a short one does: {self.smaller_mtu(source, sender, receiver)}")
         raise LinkError(f"{which}, nor does a short one{self.where_to_look()}")
+
+    def smaller_mtu(self, source: str, sender: socket.socket, receiver: socket.socket) -> str:  # noqa: ARG002 - for those who look closer
+        """What to say when only short packets pass."""
+        return "something in between has a smaller MTU"
 
     def where_to_look(self) -> str:
         """What to say when nothing passes although both ports have a carrier."""
         return ""
 
-    def _passes(self, source: str, sender: socket.socket, receiver: socket.socket, payload_bytes: int) -> bool:
+    def passes(
+        self,
+        source: str,
+        sender: socket.socket,
+        receiver: socket.socket,
+        payload_bytes: int,
+        seconds: float | None = None,
+    ) -> bool:
+        """Whether a datagram of this length gets from one probe to the other, within the time for a proof."""
         address, port = receiver.getsockname()[:2]
         payload = bytes(payload_bytes)
         poller = select.poll()
         poller.register(receiver, select.POLLIN)
-        deadline = time.monotonic() + self.proof_seconds
+        deadline = time.monotonic() + (self.proof_seconds if seconds is None else seconds)
         while time.monotonic() < deadline and not self.is_abandoned():
             with contextlib.suppress(BlockingIOError):  # the neighbour is being looked for
                 sender.sendto(payload, (address, port))
@@ -191,7 +209,8 @@ class Pair:
                 return True
             namespace = self.ends[source]
             with contextlib.suppress(Exception):  # ask for the neighbour again now; the kernel would after a second
-                namespace.call(namespace.ipr.neigh, "del", dst=address, ifindex=self.ports[source]["index"])
+                hop = self.ports[self.next_hop(source)]["address" if receiver.family == socket.AF_INET else "address6"]
+                namespace.call(namespace.ipr.neigh, "del", dst=hop, ifindex=self.ports[source]["index"])
         return False
 
     def counters(self) -> dict[str, dict[str, int]]:
@@ -208,7 +227,8 @@ class Pair:
 
     def port_facts(self) -> dict[str, dict[str, Any]]:
         """Everything else about both ports (`links.port_facts`)."""
-        return self.both(self._facts_of_port)
+        both = {end: self.ends[end].submit(self._facts_of_port, end) for end in ("a", "b")}
+        return {end: answer.result() for end, answer in both.items()}
 
     def _facts_of_port(self, end: str) -> dict[str, Any]:
         port = self.ports[end]

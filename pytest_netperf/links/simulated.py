@@ -12,18 +12,19 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Mapping
 from typing import Any
 
 from pytest_netperf.links.faults import LinkFault
 from pytest_netperf.links.namespace import Namespace
 from pytest_netperf.links.pair import Pair, lab_addresses
 
-__all__ = ["SimulatedPair", "has_spare_namespaces", "prepare_namespaces"]
+__all__ = ["SimulatedPair", "has_spare_namespaces", "port_names", "prepare_namespaces"]
 
 _ROOT = 0x10000000  # handle 1000:
 # Interface index of end a, another than b will get: with equal ones the kernel does not hurry to report the carrier,
 # and link-up may take a second.
-_INDEX_OF_A = 1000
+INDEX_OF_A = 1000
 _BURST_SECONDS = 0.003
 _BURST_FLOOR = 128_000
 _QUEUE_SECONDS = 0.02
@@ -53,6 +54,12 @@ def _take_namespaces() -> dict[str, Namespace]:
     return taken
 
 
+def port_names(index: int, end: str, host: int) -> dict[str, str]:
+    """Interface and MAC address (locally administered) of a port of link ``index``."""
+    mac = f"02:00:5e:{index >> 8:02x}:{index & 0xFF:02x}:{host:02x}"
+    return {"interface": f"np{index:04x}{end}", "mac": mac}
+
+
 class SimulatedPair(Pair):
     """Two namespaces joined by veth. Made, shaped, proved and closed inside the keeper."""
 
@@ -61,28 +68,30 @@ class SimulatedPair(Pair):
         self.speed_bps: float | None = spec.get("speed_bps")
         self._fault = LinkFault(self, spec["fault"]) if spec.get("fault") else None
         self._packet_bytes = self.mtu
-        self.ports = {
-            end: {
-                "interface": f"np{index:04x}{end}",
-                "mac": f"02:00:5e:{index >> 8:02x}:{index & 0xFF:02x}:{host:02x}",  # locally administered
-                **addresses,
-            }
-            for (end, addresses), host in zip(lab_addresses(index).items(), (1, 2), strict=True)
-        }
+        self.ports = self._plan_ports(spec)
         try:
             self.ends = _take_namespaces()
             self._build()
             self._steer()
             self.prove()
+            self._after_proof(spec)
             if self._fault is not None:
                 self._fault.prepare()  # after the proof, which would meet the fault too
+                if self._fault.loss_by is not None:
+                    self.facts["loss_by"] = self._fault.loss_by
         except BaseException:
             self.close()
             raise
 
+    def _plan_ports(self, spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:  # noqa: ARG002 - of other shapes
+        """The ports that the link will have."""
+        addresses = lab_addresses(self.index)
+        return {end: {**port_names(self.index, end, host), **addresses[end]} for end, host in (("a", 1), ("b", 2))}
+
+    def _after_proof(self, spec: Mapping[str, Any]) -> None:
+        """What is done to the link once it works."""
+
     def _build(self) -> None:
-                if self._fault.loss_by is not None:
-                    self.facts["loss_by"] = self._fault.loss_by
         a, b = self.ends["a"], self.ends["b"]
         for namespace in (a, b):
             namespace.wait_started()
@@ -90,7 +99,7 @@ class SimulatedPair(Pair):
             a.ipr.link,
             "add",
             ifname=self.ports["a"]["interface"],
-            index=_INDEX_OF_A,
+            index=INDEX_OF_A,
             address=self.ports["a"]["mac"],
             kind="veth",
             mtu=self.mtu,
@@ -134,7 +143,7 @@ class SimulatedPair(Pair):
         return self.both(lambda end: self._shape_end(end, packet_bytes))
 
     def _shape_end(self, end: str, packet_bytes: int) -> float | None:
-        rate = (self._fault.rate_bps(end) if self._fault is not None else None) or self.speed_bps
+        rate = self._rate_bps(end)
         if rate is None:
             return None
         shaped = rate * (packet_bytes + 14) / max(packet_bytes + 38, 84)
@@ -153,6 +162,13 @@ class SimulatedPair(Pair):
         )
         port["shaped"] = True
         return rate
+
+    def _rate_bps(self, end: str) -> float | None:
+        """At which rate bits leave a port; None where nothing limits it."""
+        return self._fault_rate_bps(end) or self.speed_bps
+
+    def _fault_rate_bps(self, end: str) -> float | None:
+        return self._fault.rate_bps(end) if self._fault is not None else None
 
     def reshape(self) -> None:
         """Set both shapers again, for the packets of the last time."""

@@ -62,7 +62,7 @@ def measure(engine: Engine, link: Link, workload: Workload, *, slots: int, enoug
         shaped = link.shape(packet_bytes(workload, link.mtu))
         a_port_before, b_port_before = link.port_facts()
         host_before = read_host()
-        a_before, b_before = link.counters()
+        before = link.all_counters()
         cpu_before = cpu_times()
         watch = RunWatch(link, workload, enough)
         link.traffic_begins()
@@ -71,17 +71,19 @@ def measure(engine: Engine, link: Link, workload: Workload, *, slots: int, enoug
         finally:
             link.traffic_ends()
         cpu_after = cpu_times()
-        a_after, b_after = link.counters()
+        after = link.all_counters()
         host_after = read_host()
         a_port_after, b_port_after = link.port_facts()
     cpu = cpu_shares(cpu_before, cpu_after)
     return Measurement(
         result=result,
         observation=Observation(
-            a_before=a_before,
-            a_after=a_after,
-            b_before=b_before,
-            b_after=b_after,
+            a_before=before.pop("a"),
+            a_after=after.pop("a"),
+            b_before=before.pop("b"),
+            b_after=after.pop("b"),
+            device_before=before,
+            device_after=after,
             cpu_busy=cpu.busy,
             cpu_steal=cpu.steal,
             cpu_softirq=cpu.softirq,

@@ -194,6 +194,9 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     a_after: PortCounters
     b_before: PortCounters
     b_after: PortCounters
+    device_before: dict[str, PortCounters] = {}
+    """Of the ports of a simulated device in the middle ("device_a", "device_b"); empty where there is none."""
+    device_after: dict[str, PortCounters] = {}
     cpu_busy: tuple[float, ...] = ()
     """Busy fraction 0..1 of each CPU of the tester over the run (user, system, irq, softirq, steal)."""
     cpu_steal: float = 0.0

@@ -114,9 +114,9 @@ serial = "A-1"
   a = { port = "pci-0000:04:00.0" }
   b = { port = "pci-0000:04:00.1" }
   [[device.link]]
-  name = "routed"
+  name = "far"
   speed = "1G"
-  topology = "routed"
+  topology = "remote"
   simulated = true
 """
         },
@@ -129,9 +129,9 @@ def test_rate(iperf3):
     run = project.run(*workers, "--netperf-bench=bench.toml")
     run.is_clean()
     rows = {row["link"]: row for row in run.sheet["rows"]}
-    assert {name: row["verdict"] for name, row in rows.items()} == {"real": "ERROR", "routed": "ERROR"}
+    assert {name: row["verdict"] for name, row in rows.items()} == {"real": "ERROR", "far": "ERROR"}
     assert "port 'pci-0000:04:00.0': there is no such port" in rows["real"]["reason"]
-    assert "can simulate only 'pair'" in rows["routed"]["reason"]
+    assert "can simulate only 'pair' and 'routed'" in rows["far"]["reason"]
     assert (run.code, run.sheet["verdict"]) == (1, "NOT PROVEN")
 
 

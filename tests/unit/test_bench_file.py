@@ -220,7 +220,7 @@ def test_addresses_of_both_families(a, b):
     assert found.a.address == a
 
 
-@pytest.mark.parametrize("topology", ["routed", "switched", "remote"])
+@pytest.mark.parametrize("topology", ["switched", "remote"])
 def test_topologies_of_later_versions_are_read_and_say_that_they_cannot_run(topology):
     reason = the_link(sim(f'topology = "{topology}"')).unsupported_reason()
     assert reason is not None
