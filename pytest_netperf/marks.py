@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_netperf.bench.model import MTU_RANGE, TOPOLOGIES, Fault
 from pytest_netperf.bench.plan import LinkPlan, LinkRequest, LinkSettings, plan_links
+from pytest_netperf.bench.port_wishes import PORT_SETTINGS, WishError, read_wish
 from pytest_netperf.errors import MarkError, QuantityError
 from pytest_netperf.quantities import get_quantity, near_misses, parse_size, parse_speed
 
@@ -243,6 +244,16 @@ def _fault(value: Any) -> Fault | None:
     return fault
 
 
+def _of_ports(name: str) -> _Argument:
+    def read(value: Any) -> Any:
+        try:
+            return read_wish(name, value)
+        except WishError as error:
+            raise _Refused(str(error)) from None
+
+    return _Argument(read, f"{PORT_SETTINGS[name][1]} (None: as the ports are)", name)
+
+
 def _scope(value: Any) -> str:
     if not isinstance(value, str) or value not in ("session", "function"):
         raise _Refused
@@ -282,17 +293,13 @@ _SETTINGS: Final[dict[str, _Argument]] = {
         "a dict such as {'rate': '1.9 Gbps'} or {'loss': '0.5 %', 'direction': 'a-to-b'} (None: no fault)",
         "fault",
     ),
+    **{name: _of_ports(name) for name in PORT_SETTINGS},
 }
 _ARGUMENTS: Final = _REQUIREMENTS | _SETTINGS
-_LATER: Final = ("offloads", "ring", "pause", "eee")
 _OF_THE_CALL: Final = ("protocol", "direction", "duration", "omit", "streams", "interval", "bitrate", "length", "dscp")
 
 
 def _unknown(key: str) -> str:
-    if key in _LATER:
-        return (
-            f"{key} is a setting of physical ports and not supported on simulated links in this version; leave it out"
-        )
     if key in _OF_THE_CALL:
         return f"{key} belongs to the traffic call in the test: iperf3.tcp({key}=...)"
     try:

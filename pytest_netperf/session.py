@@ -227,6 +227,7 @@ class NetperfSession:
         self.kept += link.kept
         return link
 
+                asked=plan.settings.of_ports,
     def begin(self, nodeid: str, plan: ItemPlan | None = None) -> None:
         """A test begins: with an empty record, and with a keeper that lives, should the last one have died."""
         self.current = TestRun(nodeid=nodeid, plan=plan)
@@ -235,6 +236,7 @@ class NetperfSession:
             self._owner = None
             for handle in self._handles.values():
                 handle.forget()
+            asked=plan.settings.of_ports,
 
     def run_of(self, nodeid: str) -> TestRun:
         """The record of the running test, made when it is not there yet."""

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 
 from pytest_netperf.bench.builtin import simulated_link
 from pytest_netperf.bench.model import DEFAULT_MTU, Bench, Device, Fault, LinkSpec
+from pytest_netperf.bench.port_wishes import PORT_SETTINGS, Negotiation, wish_label, wish_text, wish_to_send
 from pytest_netperf.errors import MarkError
 from pytest_netperf.quantities import format_speed
 
@@ -59,6 +60,28 @@ class LinkSettings:
     ip_version: Literal[4, 6] = 4
     scope: LinkScope = "session"
     """session: the link is brought up once and shared; function: each test gets a cold one."""
+    offloads: tuple[tuple[str, bool], ...] | None = None
+    """This and the following are settings of both ports (`bench.port_wishes`); None: as the ports are."""
+    ring: tuple[tuple[str, int], ...] | None = None
+    pause: tuple[tuple[str, bool], ...] | None = None
+    eee: bool | None = None
+    negotiation: Negotiation | None = None
+    irq_cpus: str | None = None
+    governor: str | None = None
+
+    @property
+    def of_ports(self) -> dict[str, Any]:
+        """The settings of ports that are asked for, as plain data for the keeper."""
+        return {name: wish_to_send(value) for name, value in self._asked()}
+
+    @property
+    def port_conditions(self) -> dict[str, str]:
+        """The same in words."""
+        return {name: wish_text(name, value) for name, value in self._asked()}
+
+    def _asked(self) -> Iterator[tuple[str, Any]]:
+        values = ((name, getattr(self, name)) for name in PORT_SETTINGS)
+        return ((name, value) for name, value in values if value is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,9 +187,11 @@ def _plan(device: Device, link: LinkSpec, request: LinkRequest, given: Mapping[s
         shaped=given.get("shaped", link.shaped),
     )
     assert effective.mtu is not None
-    workload = {name: value for name, value in given.items() if name in _WORKLOAD_SETTINGS}
-    settings = LinkSettings(mtu=effective.mtu, scope=request.scope, **workload)
+    others = {name: value for name, value in given.items() if name in _OTHER_SETTINGS}
+    settings = LinkSettings(mtu=effective.mtu, scope=request.scope, **others)
     problem = _impossible(effective, settings)
+    if settings.negotiation is not None:  # then that is what the link can carry
+        effective = replace(effective, speed_bps=settings.negotiation.speed_bps)
     if problem:
         raise MarkError(f"{request.text}: impossible on {plan_id}: {problem}")
     return LinkPlan(device=device, link=effective, settings=settings, id=plan_id)
@@ -184,16 +209,26 @@ def _impossible(link: LinkSpec, settings: LinkSettings) -> str | None:
         )
     if not link.simulated and (link.fault is not None or not link.shaped):
         return "a fault, or shaped=False, works on simulated links only; add simulated=True"
+    wish = settings.negotiation
+    if wish is not None and link.speed_bps is not None and wish.speed_bps > link.speed_bps:
+        return f"negotiation asks for {wish.text}, and the link is one of {format_speed(link.speed_bps)}"
+    refused = [name for name in settings.port_conditions if name not in _OF_SIMULATED] if link.simulated else []
+    if refused:
+        what = "is a setting" if len(refused) == 1 else "are settings"
+        return f"{' and '.join(refused)} {what} of physical ports, and this link is simulated; add simulated=False"
     problem = link.fault.problem(link.line_rate_bps, settings.mtu) if link.fault is not None else None
     return f"fault.{problem[0]}: {problem[1]}" if problem else None
 
 
-_WORKLOAD_SETTINGS: Final = frozenset(field.name for field in fields(LinkSettings)) - {"mtu", "scope"}
+_OTHER_SETTINGS: Final = frozenset(field.name for field in fields(LinkSettings)) - {"mtu", "scope"}
+_OF_SIMULATED: Final = frozenset({"offloads"})
 
 
 def _label(setting: str, value: Any) -> str:
     """The part of an id that says this setting: mtu9000, mss1240, bbr, ipv6, zerocopy."""
     short = setting.removesuffix("_bytes")
+    if setting in PORT_SETTINGS:
+        return wish_label(setting, value)
     match setting, value:
         case "fault", Fault():
             return value.label

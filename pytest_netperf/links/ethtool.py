@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 from pytest_netperf.links.netlink import GENERIC, attribute, attributes, exchange
 
-__all__ = ["Ethtool", "standard_pause"]
+__all__ = ["OFFLOADS", "Ethtool", "standard_pause"]
 
 _SIOCETHTOOL: Final = 0x8946
 
@@ -34,7 +34,7 @@ _FEATURE_BLOCK: Final = struct.Struct("=IIII")  # available, requested, active, 
 _DUPLEX: Final = {0: "half", 1: "full"}
 _NO_SPEED: Final = (0, 0xFFFF, 0xFFFFFFFF)
 
-_OFFLOADS: Final = {
+OFFLOADS: Final = {
     "tso": ("tx-tcp-segmentation", "tx-tcp6-segmentation"),
     "gso": ("tx-generic-segmentation",),
     "gro": ("rx-gro", "rx-gro-hw"),
@@ -135,7 +135,7 @@ class Ethtool:
             active |= is_on << 32 * block
         bits = {name: 1 << number for number, name in enumerate(names)}
         found = {}
-        for short, features in _OFFLOADS.items():
+        for short, features in OFFLOADS.items():
             mask = sum(bits.get(feature, 0) for feature in features)
             if mask:
                 found[short] = "on" if active & mask else "off" if could & mask else "cannot"

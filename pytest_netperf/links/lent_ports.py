@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pytest_netperf.bench.model import Port
 from pytest_netperf.errors import LinkError
@@ -22,16 +22,29 @@ _LONGEST_COMMAND: Final = 200
 
 
 def bring_up_ports(
-    owner: Owner, key: str, *, name: str, speed_bps: float | None, mtu: int, ports: Mapping[str, Port]
+    owner: Owner,
+    key: str,
+    *,
+    name: str,
+    speed_bps: float | None,
+    mtu: int,
+    ports: Mapping[str, Port],
+    asked: Mapping[str, Any],
 ) -> Link:
-    """Claim, lend and prove a pair of physical ports. Raises LinkError or KeeperError.
+    """Claim, lend, set and prove a pair of physical ports. Raises LinkError or KeeperError.
 
-    ``ports`` has the ports of ends a and b. A port that another worker of the same run holds is waited for, as long as
-    it takes; one of another run no longer than a killed run needs to bring it home.
+    ``ports`` has the ports of ends a and b, ``asked`` the settings of both (`links.port_asked`). A port
+    that another worker of the same run holds is waited for, as long as it takes; one of another run no longer than a
+    killed run needs to bring it home.
     """
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"process {os.getpid()}"
     holder = {"pid": os.getpid(), "command": _command_line(), "run": run}
-    spec = {"mtu": mtu, "ports": {end: asdict(port) for end, port in ports.items()}, "holder": holder}
+    spec = {
+        "mtu": mtu,
+        "ports": {end: asdict(port) for end, port in ports.items()},
+        "asked": dict(asked),
+        "holder": holder,
+    }
     owner.be_patient()
     deadline = time.monotonic() + _ANOTHER_RUN_SECONDS
     while True:

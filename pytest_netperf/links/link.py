@@ -266,18 +266,19 @@ def bring_up(
     speed_bps: float | None,
     mtu: int,
     fault: Mapping[str, Any] | None = None,
+    asked: Mapping[str, Any] | None = None,
     keep: str | None = None,
     topology: str = "pair",
     device: Mapping[str, Any] | None = None,
 ) -> Link:
     """Make, shape and prove a simulated link. Raises LinkError or KeeperError.
 
-    ``fault`` has the fields of `bench.model.Fault` that are not at their default.
-    ``device`` describes the device in the middle, of another ``topology`` than a pair (`links.routed`).
+    ``fault`` has the fields of `bench.model.Fault` that are not at their default, ``asked`` the settings of both
+    ports. ``device`` describes the device in the middle, of another ``topology`` than a pair (`links.routed`).
     """
     if mtu < 68 or mtu > 65535:
         raise LinkError(f"MTU {mtu} is not between 68 and 65535")
-    spec: dict[str, Any] = {"mtu": mtu, "speed_bps": speed_bps, "fault": dict(fault or {})}
+    spec: dict[str, Any] = {"mtu": mtu, "speed_bps": speed_bps, "fault": dict(fault or {}), "asked": dict(asked or {})}
     if topology != "pair":
         spec |= {"device": topology, **(device or {})}
     answer = owner.call("up", link=key, spec=spec, keep=keep)

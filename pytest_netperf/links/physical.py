@@ -19,6 +19,7 @@ from pytest_netperf.errors import LinkError
 from pytest_netperf.links.ethtool import Ethtool
 from pytest_netperf.links.namespace import Namespace
 from pytest_netperf.links.pair import Pair, lab_addresses
+from pytest_netperf.links.port_asked import AskedSettings, asked_text
 from pytest_netperf.links.port_home import Trip, bring_home
 from pytest_netperf.links.port_journal import PortClaim, PortJournal, journals
 from pytest_netperf.links.port_lend import begin_journal, lend
@@ -28,6 +29,7 @@ from pytest_netperf.links.ports import HostPort, find_port, list_ports
 
 __all__ = ["PhysicalPair"]
 
+_GOVERNOR_CLAIM: Final = "governor-of-all-CPUs"
 _CARRIER_SECONDS: Final = 30.0  # e1000e takes 3 s, some modules 10
 
 
@@ -47,12 +49,15 @@ class PhysicalPair(Pair):
         from pyroute2 import IPRoute
 
         super().__init__(index, spec["mtu"], abandoned)
+        self._asked: dict[str, Any] = spec.get("asked", {})
         self._claims: list[PortClaim] = []
         self._journals: dict[str, PortJournal] = {}
         self._home = IPRoute(ext_ack=True)
         try:
             rescued = rescue_ports(self._home, spec["holder"])
             found = self._find(spec["ports"], rescued)
+            if "governor" in self._asked:  # of the whole machine; before any port, as for all
+                self._claims.append(PortClaim(_GOVERNOR_CLAIM, spec["holder"]))
             for port_id in sorted(port.port_id for port in found.values()):  # in one order for all, so that nobody
                 self._claims.append(PortClaim(port_id, spec["holder"]))  # waits for somebody who waits for him
             left = [each.text for each in rescued if each.problems and each.port_id in self._claimed()]
@@ -67,6 +72,8 @@ class PhysicalPair(Pair):
             self._lend(found)
             self._configure_both()
             self.prove()
+            if self._asked:
+                self.facts["settings"] = self.both(self._in_force)
             self.facts["negotiated"] = self.both(self._negotiated)
         except BaseException as error:
             problems = self._bring_home()
@@ -75,7 +82,7 @@ class PhysicalPair(Pair):
             raise
 
     def _claimed(self) -> set[str]:
-        return {claim.port_id for claim in self._claims}
+        return {claim.port_id for claim in self._claims} - {_GOVERNOR_CLAIM}
 
     def _find(self, wanted: Mapping[str, Mapping[str, Any]], rescued: Sequence[Rescued]) -> dict[str, HostPort]:
         ports = list_ports(self._home)
@@ -113,7 +120,7 @@ class PhysicalPair(Pair):
         for namespace in self.ends.values():
             namespace.wait_started()
         for end, port in found.items():
-            journal = self._journals[end] = begin_journal(port, self._home)
+            journal = self._journals[end] = begin_journal(port, self._home, self._asked)
             lend(port, journal, self._home, self.ends[end])
         for end, port in found.items():
             address = lab_addresses(self.index)[end]
@@ -122,7 +129,8 @@ class PhysicalPair(Pair):
 
     def _configure_both(self) -> None:
         for end, port in self.ports.items():
-            self._journals[end].note(f"set MTU {self.mtu} and lab addresses, and take it up")
+            settings = f", {asked_text(self._asked)}" if self._asked else ""
+            self._journals[end].note(f"set MTU {self.mtu}{settings} and lab addresses, and take it up")
             port["index"] = self.ends[end].call(socket.if_nametoindex, port["interface"])
         self.both(self._configure)
 
@@ -141,7 +149,14 @@ class PhysicalPair(Pair):
                     f"port {port['name']} refuses an MTU of {self.mtu}: {os.strerror(error.code)}{allowed}"
                 ) from None
         self.add_addresses(end)
+        asked = AskedSettings(port["interface"], port["name"], self._asked)
+        asked.write_down()
         ipr.link("set", index=port["index"], state="up")
+        asked.write_up()
+
+    def _in_force(self, end: str) -> str:
+        port = self.ports[end]
+        return AskedSettings(port["interface"], port["name"], self._asked).verify()
 
     def _negotiated(self, end: str) -> dict[str, Any]:
         with Ethtool(self.ports[end]["interface"]) as port:
@@ -170,6 +185,8 @@ class PhysicalPair(Pair):
         self.both(lambda end: self.ends[end].ipr.link("set", index=self.ports[end]["index"], state="down"))
         self.both(self.up_again)
         self.prove()
+        if self._asked:
+            self.both(self._in_force)
 
     def traffic_begins(self) -> None:
         """Nothing comes and goes with it."""

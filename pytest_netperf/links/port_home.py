@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from pytest_netperf.errors import LinkError
+from pytest_netperf.links.host_files import files_different, put_files_back
 from pytest_netperf.links.namespace import Namespace
 from pytest_netperf.links.port_journal import PortJournal
 from pytest_netperf.links.port_records import ADDRESSES, ROUTES, give_back, has_run_out, take_away
@@ -109,9 +110,10 @@ def _settle(trip: Trip, home: Any) -> list[str]:
     _note(journal, "set everything as it was")
     state, deadline = journal.before["state"], time.monotonic() + _SETTLE_SECONDS
     before = {**state, ADDRESSES: [each for each in state[ADDRESSES] if not has_run_out(each)]}
+    files: dict[str, str] = journal.before.get("files", {})
     while True:
-        said = _put_back(before, home, port)
-        left = differences(before, read_port_state(home, port.index))
+        said = [*_put_back(before, home, port), *put_files_back(files)]
+        left = [*differences(before, read_port_state(home, port.index)), *files_different(files)]
         if not left:
             journal.end()
             return []
@@ -128,6 +130,7 @@ def _leave(trip: Trip, away: Namespace, home: Any) -> list[str]:
     if port is None:
         return []
     _note(journal, "put its settings back, and take it down")
+    put_files_back(before.get("files", {}))
     away.call(_settings_back, before["state"], port.name)
     with contextlib.suppress(Exception):
         away.call(away.ipr.link, "set", index=port.index, state="down")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from pytest_netperf.errors import LinkError
+from pytest_netperf.links.host_files import files_before
 from pytest_netperf.links.namespace import Namespace
 from pytest_netperf.links.port_journal import PortJournal, boot_id
 from pytest_netperf.links.port_state import read_port_state
@@ -16,8 +18,12 @@ from pytest_netperf.links.ports import HostPort
 __all__ = ["begin_journal", "lend"]
 
 
-def begin_journal(port: HostPort, home: Any) -> PortJournal:
-    """Write down what a port of the calling thread's namespace is, whose IPRoute ``home`` is. Raises LinkError."""
+def begin_journal(port: HostPort, home: Any, asked: Mapping[str, Any] | None = None) -> PortJournal:
+    """Write down what a port of the calling thread's namespace is, whose IPRoute ``home`` is. Raises LinkError.
+
+    ``asked`` are the settings of a test (`links.port_asked`): the files of the kernel that they change are written down
+    too.
+    """
     return PortJournal.begin(
         port.port_id,
         {
@@ -25,6 +31,7 @@ def begin_journal(port: HostPort, home: Any) -> PortJournal:
             "home": Path("/proc/thread-self/ns/net").stat().st_ino,
             "port": asdict(port),
             "state": read_port_state(home, port.index),
+            "files": files_before(asked or {}, port.name),
         },
     )
 

@@ -11,7 +11,7 @@ from pytest_netperf.links.bus import bus_of
 from pytest_netperf.links.ethtool import Ethtool
 from pytest_netperf.links.ports import HostPort
 
-__all__ = ["PortReading", "most_speed_bps", "read_port"]
+__all__ = ["PortReading", "link_modes", "most_speed_bps", "read_port"]
 
 # linux/ethtool.h: speed in Mbit/s -> the numbers of its link modes
 _MODES: Final[dict[int, tuple[int, ...]]] = {
@@ -32,6 +32,7 @@ _MODES: Final[dict[int, tuple[int, ...]]] = {
     800_000: tuple(range(93, 99)),
 }
 _NEWEST: Final = 101
+_HALF: Final = frozenset({0, 2, 4, 100, 101})
 _NO_DEVICE: Final = frozenset({"veth"})  # its speed is a constant of the kernel
 
 
@@ -88,3 +89,13 @@ def most_speed_bps(modes: int) -> float | None:
         return None
     speeds = [mbps for mbps, numbers in _MODES.items() if any(modes >> number & 1 for number in numbers)]
     return max(speeds) * 1e6 if speeds else None
+
+
+def link_modes(mbps: int | None, duplex: str | None) -> int:
+    """The link modes of a speed in Mbit/s and a duplex ("full", "half"), a bit for each; None is any."""
+    return sum(
+        1 << number
+        for speed, numbers in _MODES.items()
+        for number in numbers
+        if mbps in (None, speed) and duplex in (None, "half" if number in _HALF else "full")
+    )

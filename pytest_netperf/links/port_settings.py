@@ -66,6 +66,28 @@ class PortSettings(Ethtool):
                 values[names[name]] = wanted[name]
             self._tell(struct.pack(f"=I{words}I", write, *values))
 
+    def most_ring_entries(self) -> dict[str, int] | None:
+        """How long the driver lets its rings be; None where it does not say."""
+        read, _, words, _ = _GROUPS["rings"]
+        try:
+            answer = self._tell(struct.pack("=I", read) + bytes(4 * words))
+        except OSError:
+            return None
+        rx, _, _, tx = struct.unpack_from("=IIII", answer, 4)
+        return {"rx": rx, "tx": tx}
+
+    def available_features(self) -> set[str]:
+        """The kernel's names of the offloads that can be switched at this port."""
+        names, blocks = self._feature_blocks()
+        return {name for at, name in enumerate(names) if name and blocks[at // 32][0] >> at % 32 & 1}
+
+    def connector(self) -> int:
+        """The number of the connector in use (PORT_TP, PORT_FIBRE ...). Raises OSError."""
+        raw = self._raw_link()
+        if raw is None:
+            raise OSError("the driver does not say how the link is negotiated")
+        return int(_LINK.unpack_from(raw)[_PORT])
+
     def _tell(self, question: bytes) -> bytes:
         """One request; what the driver made of it. Raises OSError."""
         buffer = ctypes.create_string_buffer(question, len(question))

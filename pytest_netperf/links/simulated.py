@@ -18,6 +18,7 @@ from typing import Any
 from pytest_netperf.links.faults import LinkFault
 from pytest_netperf.links.namespace import Namespace
 from pytest_netperf.links.pair import Pair, lab_addresses
+from pytest_netperf.links.port_asked import AskedSettings
 
 __all__ = ["SimulatedPair", "has_spare_namespaces", "port_names", "prepare_namespaces"]
 
@@ -67,12 +68,15 @@ class SimulatedPair(Pair):
         super().__init__(index, spec["mtu"])
         self.speed_bps: float | None = spec.get("speed_bps")
         self._fault = LinkFault(self, spec["fault"]) if spec.get("fault") else None
+        self._asked: dict[str, Any] = spec.get("asked") or {}
         self._packet_bytes = self.mtu
         self.ports = self._plan_ports(spec)
         try:
             self.ends = _take_namespaces()
             self._build()
             self._steer()
+            if self._asked:
+                self.facts["settings"] = self.both(self._set_asked)
             self.prove()
             self._after_proof(spec)
             if self._fault is not None:
@@ -127,6 +131,11 @@ class SimulatedPair(Pair):
         port["index"] = socket.if_nametoindex(port["interface"])
         self.add_addresses(end)
         ipr.link("set", index=port["index"], state="up")
+
+    def _set_asked(self, end: str) -> str:
+        asked = AskedSettings(self.ports[end]["interface"], end, self._asked)
+        asked.write_up()
+        return asked.verify()
 
     def bounce(self) -> None:
         """Both ports down and up again. A faulted link is only waited for: its proof would meet the fault."""

@@ -47,7 +47,7 @@ b = {{ port = "mac-{mac}", allow_virtual = true }}
 TRAFFIC = """
 import pytest
 
-@pytest.mark.netperf_link(mtu=[1500, 9000])
+@pytest.mark.netperf_link(mtu=[1500, 9000], offloads={"tso": True, "gro": True, "tx-checksum": True})
 @pytest.mark.netperf_limit(throughput=">= 9 Mbps")
 def test_rate(iperf3):
     iperf3.tcp(duration=DURATION, omit=0, bitrate="10 Mbps")
@@ -187,6 +187,10 @@ def test_a_normal_run(lab: Lab, workers: tuple[str, ...]):
     assert lab.ports.mac["a"] in facts["link_port_a_is"]
     assert facts["link_proof"]["mtu_with_df_bytes"] in (1500, 9000)
     assert facts["link_negotiated"]["a"]["speed_bps"] == 10e9
+    asked = "tso on, gro on, tx-checksum on"  # port a came with tso off
+    assert facts["link_settings"] == dict.fromkeys("ab", f"offloads {asked}")
+    assert {row["conditions"]["offloads"] for row in sheet["rows"]} == {asked}
+    assert {"tso", "gro"} <= set(facts["port_a_offloads_on"])
 
 
 @pytest.mark.parametrize(("well", "code"), [(True, 0), (False, 1)], ids=["passing", "failing"])

@@ -312,6 +312,50 @@ def test_a_name_may_contain_what_a_pattern_would_mean():
     assert ids(link(name="p?*"), bench=bench) == ["A/p?*"]
 
 
+# ---- settings of ports -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "part", "sent", "words"),
+    [
+        ({"offloads": {"gro": True, "tso": False}}, "tso-off-gro-on", {"offloads": {"tso": False, "gro": True}},
+         {"offloads": "tso off, gro on"}),
+        ({"ring": {"tx": 64, "rx": 512}}, "ring-rx-512-tx-64", {"ring": {"rx": 512, "tx": 64}},
+         {"ring": "rx 512, tx 64"}),
+        ({"pause": {"rx": False, "autoneg": False}}, "pause-autoneg-off-rx-off",
+         {"pause": {"autoneg": False, "rx": False}}, {"pause": "autoneg off, rx off"}),
+        ({"eee": False}, "eee-off", {"eee": False}, {"eee": "off"}),
+        ({"negotiation": {"speed": "100M", "duplex": "half", "autoneg": False}}, "100M-half-forced",
+         {"negotiation": {"mbps": 100, "duplex": "half", "autoneg": False}},
+         {"negotiation": "100M half duplex, forced"}),
+        ({"negotiation": {"speed": "10 Gbps"}}, "10G-full-negotiated",
+         {"negotiation": {"mbps": 10_000, "duplex": "full", "autoneg": True}},
+         {"negotiation": "10G full duplex, negotiated"}),
+        ({"irq_cpus": "0-1,4"}, "irq-cpus-0-1-4", {"irq_cpus": "0-1,4"}, {"irq_cpus": "0-1,4"}),
+        ({"governor": "performance"}, "governor-performance", {"governor": "performance"},
+         {"governor": "performance"}),
+        ({"offloads": None}, "offloads-default", {}, {}),
+    ],
+)  # fmt: skip
+def test_settings_of_ports(kwargs, part, sent, words):
+    (plan,) = plans(link(name="sfp1", **kwargs))
+    assert plan.id == f"R86S-0007/sfp1/{part}"
+    assert plan.settings.of_ports == sent
+    assert plan.settings.port_conditions == words
+    assert pickle.loads(pickle.dumps(plan)) == plan
+    assert {plan}
+
+
+def test_a_sweep_over_settings_of_ports():
+    """What is asked for is what the link can carry then."""
+    asked = [{"speed": "100M", "autoneg": False}, {"speed": "1G"}, None]
+    found = plans(link(name="sfp1", negotiation=asked, ring=[{"rx": 64}, {"rx": 512}]))
+    assert [plan.link.speed_bps for plan in found] == [100e6, 1e9, 10e9] * 2
+    assert len({plan.id for plan in found}) == 6
+    (simulated,) = plans(link(name="p1", offloads={"tso": False}))
+    assert simulated.settings.of_ports == {"offloads": {"tso": False}}
+
+
 # ---- settings that cannot be -----------------------------------------------------------------------------------------
 
 
@@ -329,8 +373,12 @@ def test_a_name_may_contain_what_a_pattern_would_mean():
         ({"shaped": False}, "add simulated=True"),
         ({"name": "p1", "fault": {"rate": "2.5 Gbps"}}, "2.5G is not below the speed of the link (2.5G)"),
         ({"simulated": True, "fault": {"rate": "1.9 Gbps"}}, "APU-0001/lan-wan/fault-rate1.9G"),
+        ({"name": "p1", "ring": {"rx": 64}}, "ring is a setting of physical ports, and this link is simulated"),
+        ({"name": "p1", "eee": True, "governor": "ondemand"}, "eee and governor are settings of physical ports"),
+        ({"name": "sfp1", "negotiation": {"speed": "25G"}},
+         "negotiation asks for 25G full duplex, negotiated, and the link is one of 10G"),
     ],
-)
+)  # fmt: skip
 def test_impossible_conditions(kwargs, words):
     assert words in refused(link(**kwargs))
 
@@ -420,10 +468,30 @@ MTU_RULE = "mtu must be an integer number of bytes from 68 to 65535, or a list o
         ({"streams": 4}, "streams belongs to the traffic call in the test: iperf3.tcp(streams=...)"),
         ({"direction": "reverse"}, "iperf3.tcp(direction=...)"),
         ({"throughput": ">= 1 Gbps"}, "not a condition; require it with netperf_limit(throughput=...)"),
-        ({"offloads": {"gro": False}}, "not supported on simulated links in this version"),
-        ({"ring": 512}, "ring is a setting of physical ports"),
-        ({"pause": True}, "not supported on simulated links in this version"),
-        ({"eee": False}, "not supported on simulated links in this version"),
+        ({"offloads": "tso off"}, "offloads must be a dict such as {'tso': False, 'gro': True} of tso, gso, gro, lro"),
+        ({"offloads": {}}, "offloads must be a dict"),
+        ({"offloads": {"tsoo": False}}, "'tsoo' is not one of tso, gso,"),
+        ({"offloads": {"tsoo": False}}, "(did you mean 'tso'?)"),
+        ({"offloads": {"tso": "off"}}, "tso must be True or False, not 'off'"),
+        ({"ring": 512}, "ring must be a dict such as {'rx': 4096, 'tx': 4096} of numbers of entries"),
+        ({"ring": {"rx": 0}}, "rx must be a whole number of entries from 1 to 65536, not 0"),
+        ({"ring": {"rx": True}}, "rx must be a whole number of entries"),
+        ({"ring": {"rx": 512, "rxx": 1}}, "'rxx' is not one of rx, tx"),
+        ({"pause": True}, "pause must be a dict such as {'autoneg': False, 'rx': False, 'tx': False}"),
+        ({"pause": {"rx": 1}}, "rx must be True or False, not 1"),
+        ({"eee": "off"}, "eee must be True or False (None: as the ports are), or a list of them"),
+        ({"negotiation": {}}, "negotiation must be a dict such as {'speed': '100M'"),
+        ({"negotiation": {"duplex": "half"}}, "it has no speed"),
+        ({"negotiation": {"speed": 100}}, "speed: "),
+        ({"negotiation": {"speed": "1.5 kbps"}}, "speed must be a whole number of Mbit/s"),
+        ({"negotiation": {"speed": "1G", "duplex": "both"}}, "duplex must be 'full' or 'half', not 'both'"),
+        ({"negotiation": {"speed": "1G", "autoneg": "no"}}, "autoneg must be True or False, not 'no'"),
+        ({"irq_cpus": 0}, "irq_cpus must be a list of CPUs as the kernel writes it, such as '0' or '0-1,4'"),
+        ({"irq_cpus": 0}, "write '0'"),
+        ({"irq_cpus": "3-1"}, "from the lower number to the higher one"),
+        ({"irq_cpus": "all"}, "irq_cpus must be a list of CPUs"),
+        ({"governor": "Fast!"}, "governor must be the name of a frequency governor such as 'performance'"),
+        ({"eee": [False, False]}, "is in the list twice"),
     ],
 )  # fmt: skip
 def test_wrong_arguments_of_a_link(kwargs, message):
