@@ -12,6 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from pytest_netperf.bench.model import Device
     from pytest_netperf.bench.plan import LinkPlan
+    from pytest_netperf.judge.baselines import Baselines
     from pytest_netperf.judge.limits import Limit
     from pytest_netperf.judge.method import Method
     from pytest_netperf.record.schema import DeviceInfo, Planned
@@ -110,7 +111,9 @@ def refuse_late_marks(item: pytest.Item) -> None:
         )
 
 
-def plan_of(item: pytest.Item, limits: tuple[Limit, ...], method: Method | None = None) -> ItemPlan | None:
+def plan_of(
+    item: pytest.Item, limits: tuple[Limit, ...], method: Method | None = None, baselines: Baselines | None = None
+) -> ItemPlan | None:
     """What is known about a test of ours before it runs; None for a test that is not ours, or has no device."""
     from pytest_netperf.judge.method import Method
 
@@ -131,6 +134,7 @@ def plan_of(item: pytest.Item, limits: tuple[Limit, ...], method: Method | None 
         measures_traffic=ENGINE_FIXTURE in fixtures,
         records=RECORD_FIXTURE in fixtures,
         has_own_limit=any(mark.name == "netperf_limit" for mark in item.own_markers),
+        baselines=baselines,
     )
 
 
@@ -150,6 +154,8 @@ class ItemPlan:
     """Whether it uses `netperf_record`."""
     has_own_limit: bool
     """Whether a netperf_limit stands on the function itself, or on the parameter set."""
+    baselines: Baselines | None = None
+    """What is known of its model and others; None: nothing."""
 
     @property
     def conditions(self) -> dict[str, Any]:
@@ -171,6 +177,7 @@ class ItemPlan:
                 "simulated": link.without_hardware,
                 "mss": settings.mss_bytes,
                 "ip_version": settings.ip_version,
+                "zerocopy": settings.zerocopy or None,
             }
         return {key: value for key, value in known.items() if value is not None}
 
@@ -248,6 +255,7 @@ class ItemPlan:
     def _most_required(self, key: str) -> float | None:
         """The largest lower bound of a throughput in bit/s that may apply, as far as that is known beforehand."""
         from pytest_netperf.errors import LimitError
+        from pytest_netperf.judge.baselines import baseline_of
         from pytest_netperf.judge.limits import applies, resolve
         from pytest_netperf.physics import goodput_ceiling_bps
 
@@ -259,7 +267,10 @@ class ItemPlan:
             if limit.key != key or not self._may_apply(limit):
                 continue
             with contextlib.suppress(LimitError):  # the row will say what is wrong with it
-                lows.append(resolve(limit, ceiling=ceiling, link_speed=speed_bps).low)
+                name, known = baseline_of(limit), None
+                if name is not None and self.baselines is not None:
+                    known = {name: self.baselines.find(limit, self.conditions).value}
+                lows.append(resolve(limit, ceiling=ceiling, link_speed=speed_bps, baselines=known).low)
             if applies(limit, self.conditions):
                 break
         return max((low for low in lows if low is not None), default=None)

@@ -70,7 +70,7 @@ def add_options(parser: pytest.Parser) -> None:
     option("batch", True, "NAME", "Batch that is written on the acceptance sheets")
     option("operator", True, "NAME", "Operator who is written on the acceptance sheets")
     option("limits", True, "FILE", "Limits file (TOML)")
-    option("baseline", True, "PATH", "Baselines: a file (TOML) that pytest-netperf baseline record wrote, or a folder of them")
+    option("baseline", True, "PATH", "Baselines of golden devices: a file (TOML), or a folder of them")
     option("output", True, "DIR", f"Folder for journals and acceptance sheets; default: {DEFAULT_OUTPUT}")
     option("sheet", True, "FORMATS", "Files of each sheet: a list of html, pdf, csv, json; default: html,json")
     option("engine", True, "{iperf3,libiperf}", "What makes the traffic; default: iperf3")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_netperf.bench.model import Device
+    from pytest_netperf.bench.plan import LinkPlan
     from pytest_netperf.judge.limits import Limit
     from pytest_netperf.judge.method import Method
 
@@ -59,6 +60,8 @@ def pytest_configure(config: pytest.Config) -> None:
         if chosen.bench is not None or chosen.devices:
             options.select_devices(chosen, session.bench)
         config.stash[LIMITS] = _limits_file(chosen.limits)
+        if chosen.baseline is not None or (chosen.bench is not None and session.bench.station.baselines):
+            session.baselines  # noqa: B018 - a wrong file is refused here, not in the first test
     except ConfigError as error:
         raise pytest.UsageError(str(error)) from None
     config.stash[_DESELECTED] = []
@@ -101,12 +104,33 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             plans = plan_links(session.bench, request, session.options.devices)
             for plan in plans:
                 collection.refuse_impossible(plan, limits)
+                _refuse_baselines(session, plan.device, limits, plan)
             metafunc.parametrize(fixture, plans, ids=[plan.id for plan in plans], indirect=True, scope="session")
         else:
             devices = _devices_of(definition, session)
+            for device in devices:
+                _refuse_baselines(session, device, limits)
             metafunc.parametrize(fixture, devices, ids=[device.serial for device in devices], indirect=True)
     except ConfigError as error:
         raise pytest.Collector.CollectError(f"{definition.nodeid}: {error}") from None
+
+
+def _refuse_baselines(
+    session: NetperfSession, device: Device, limits: tuple[Limit, ...], link: LinkPlan | None = None
+) -> None:
+    """Raise LimitError for a limit that relates to a baseline that does not exist."""
+    if not any(limit.relative_to is not None and limit.relative_to.startswith("baseline:") for limit in limits):
+        return
+    known: dict[str, object] = {"device": device.serial, "model": device.model, "batch": device.batch}
+    if link is not None:
+        known |= {
+            "link": link.link.name,
+            "speed": link.link.speed_bps,
+            "mtu": link.settings.mtu,
+            "topology": link.link.topology,
+            "simulated": link.link.without_hardware,
+        }
+    session.baselines.refuse_unknown(limits, {key: value for key, value in known.items() if value is not None})
 
 
 def _devices_of(definition: pytest.Function, session: NetperfSession) -> list[Device]:
@@ -161,6 +185,8 @@ def pytest_pycollect_makeitem() -> Generator[None, object, object]:
                 collection.refuse_late_marks(item)
                 _method_of(item, item.config)
                 plan = collection.plan_of(item, _limits_of(item, item.config, warn=True))
+                if plan is not None:
+                    _refuse_baselines(item.config.stash[SESSION], plan.device, plan.limits, plan.link)
                 if plan is not None and plan.link is not None:
                     collection.refuse_impossible(plan.link, plan.limits)
             except ConfigError as error:
@@ -198,7 +224,8 @@ def _plan_of(item: pytest.Item) -> collection.ItemPlan | None:
         return None
     try:
         collection.refuse_late_marks(item)
-        return collection.plan_of(item, _limits_of(item, item.config), _method_of(item, item.config))
+        baselines = item.config.stash[SESSION].baselines
+        return collection.plan_of(item, _limits_of(item, item.config), _method_of(item, item.config), baselines)
     except ConfigError as error:  # a mark of add_marker(): the test says it when it runs, because here nobody hears it
         item.stash[PROBLEM] = str(error)
         return collection.plan_of(item, item.config.stash[LIMITS])

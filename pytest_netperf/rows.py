@@ -15,6 +15,7 @@ import msgspec
 from pytest_netperf.collection import CHECK, UNSTATED, ItemPlan, best_case_bps
 from pytest_netperf.errors import NetperfError
 from pytest_netperf.judge.assessment import assess_limits
+from pytest_netperf.judge.baselines import expected_text
 from pytest_netperf.judge.conditions import describe
 from pytest_netperf.judge.count_uncertainty import STATED
 from pytest_netperf.judge.decision import DecisionRule
@@ -30,6 +31,7 @@ from pytest_netperf.session import Recorded, TestRun
 from pytest_netperf.trials import Trial, trials_of
 
 if TYPE_CHECKING:
+    from pytest_netperf.bench.baseline import Baseline
     from pytest_netperf.traffic.result import Workload
 
 __all__ = ["Ending", "rows_of", "summary", "unjudged"]
@@ -192,8 +194,10 @@ def _judged(
         own_rule=plan.method.rule,
         link_speed_bps=plan.link.link.speed_bps if plan.link else None,
         no_limit=_no_limit(limits),
+        baselines=plan.baselines,
     )
     limit, resolved, judgement = found.limit, found.resolved, found.judgement
+    expected = _expected(plan, measured.quantity, statistic, conditions, evidence)
     return Row(
         id="",
         test=plan.nodeid,
@@ -208,6 +212,8 @@ def _judged(
         limit_low=resolved.low if resolved else None,
         limit_high=resolved.high if resolved else None,
         limit_source=limit.source if limit else None,
+        expected=expected.value if expected else None,
+        expected_source=expected_text(expected) if expected else None,
         rule=found.rule.name_and_role if resolved else None,
         risk=found.risk if resolved else None,
         ceiling=measured.ceiling,
@@ -221,6 +227,15 @@ def _judged(
             evidence, facts={**evidence.facts, **found.facts}, doubts=(*evidence.doubts, *found.doubts)
         ),
     )
+
+
+def _expected(
+    plan: ItemPlan, quantity: str, statistic: Statistic, conditions: dict[str, Any], evidence: Evidence
+) -> Baseline | None:
+    """What the model is known to do. Of TCP that was offered at a rate of its own nobody knows."""
+    if plan.baselines is None or (conditions.get("protocol") == "tcp" and "offered_bps" in evidence.facts):
+        return None
+    return plan.baselines.expected(quantity, statistic.text if statistic != MEAN else None, conditions)
 
 
 def _no_limit(limits: list[Limit]) -> str | None:

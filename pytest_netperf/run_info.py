@@ -59,6 +59,7 @@ def run_info(
                 "bench_sha256": bench.sha256,
                 "limits_file": str(options.limits) if options.limits else None,
                 "limits_sha256": _sha256(options.limits),
+                "baselines": _baselines(options, bench) or None,
                 "profile": options.profile,
                 "duration_s": options.duration_s,
                 "omit_s": options.omit_s,
@@ -72,6 +73,13 @@ def run_info(
         partial=_partial(config),
         reference=references,
     )
+
+
+def _baselines(options: Options, bench: Bench) -> dict[str, str | None]:
+    """The user's files of baselines and the SHA-256 of each."""
+    given = [*map(Path, bench.station.baselines), *([options.baseline] if options.baseline is not None else [])]
+    files = [file for path in given for file in (sorted(path.glob("*.toml")) if path.is_dir() else [path])]
+    return {str(file): _sha256(file) for file in files}
 
 
 def _partial(config: pytest.Config) -> str | None:

@@ -37,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("journal", nargs="?", type=Path, metavar="JOURNAL", help="judge every row of a journal again")
     parser.add_argument("--limits", type=Path, metavar="FILE", help="with JOURNAL: the limits file to judge against")
     parser.add_argument(
+        "--baseline", type=Path, metavar="PATH", help="with JOURNAL: baselines of your own, a file or a folder"
+    )
+    parser.add_argument(
         "--series", nargs="+", type=Path, metavar="FILE", help="CSV files, header seconds,bits, one interval a line"
     )
     parser.add_argument("--limit", metavar="LIMIT", help="with --series: such as '>= 2.3 Gbps'")
@@ -63,6 +66,8 @@ def run(asked: argparse.Namespace) -> int:
     if asked.series is not None:
         if asked.limits is not None:
             raise ConfigError("--limits belongs to a JOURNAL; a series is judged against --limit '>= 2.3 Gbps'.")
+        if asked.baseline is not None:
+            raise ConfigError("--baseline belongs to a JOURNAL; a series has no baseline.")
         return _judge_series(asked, rule)
     given = [name for name in _SERIES_ONLY if getattr(asked, name) is not None]
     if given:
@@ -70,7 +75,7 @@ def run(asked: argparse.Namespace) -> int:
         raise ConfigError(f"{names} belongs to --series; a journal is judged against --limits FILE.")
     if asked.limits is None:
         raise ConfigError("a journal is judged against a limits file: add --limits FILE.")
-    return _judge_journal(asked.journal, asked.limits, rule, as_json=asked.json)
+    return _judge_journal(asked.journal, asked.limits, asked.baseline, rule, as_json=asked.json)
 
 
 # ---- series ----------------------------------------------------------------------------------------------------------
@@ -252,7 +257,9 @@ def _footer(limit: ResolvedLimit, profile: Profile, rule: DecisionRule, passed: 
 # ---- journals --------------------------------------------------------------------------------------------------------
 
 
-def _judge_journal(path: Path, limits_path: Path, rule: DecisionRule, *, as_json: bool) -> int:
+def _judge_journal(path: Path, limits_path: Path, baseline: Path | None, rule: DecisionRule, *, as_json: bool) -> int:
+    from pytest_netperf.bench.model_profile import load_baselines
+    from pytest_netperf.judge.baselines import Baselines
     from pytest_netperf.judge.limits_file import parse_limits_file
     from pytest_netperf.judge.replay import judge_rows
     from pytest_netperf.judge.verdict import Verdict
@@ -262,10 +269,11 @@ def _judge_journal(path: Path, limits_path: Path, rule: DecisionRule, *, as_json
         limits = parse_limits_file(_text(limits_path), str(limits_path))
     except RecordError as error:
         raise LimitError(str(error)) from None
+    baselines = Baselines(load_baselines([] if baseline is None else [baseline]))
     contents = read_journal(path)
     for note in contents.notes:
         print(f"note: {note}", file=sys.stderr)
-    judged = _together(judge_rows(contents.rows, limits, rule, source=str(limits_path)))
+    judged = _together(judge_rows(contents.rows, limits, rule, source=str(limits_path), baselines=baselines))
     if as_json:
         print(_json([_row_object(each) for each in judged]))
     else:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pytest_netperf.bench.model import Bench
     from pytest_netperf.bench.plan import LinkPlan
     from pytest_netperf.collection import ItemPlan
+    from pytest_netperf.judge.baselines import Baselines
     from pytest_netperf.judge.method import BetweenRuns
     from pytest_netperf.judge.profile import Profile
     from pytest_netperf.judge.run_to_run import RunToRun
@@ -135,6 +136,7 @@ class NetperfSession:
         self.reference_file: list[str] | None = None
         """Of a worker of xdist: where its controller leaves the references (`tester_check.references_of`)."""
         self._bench: Bench | None = None
+        self._baselines: Baselines | None = None
         self._owner: Owner | None = None
         self._engine: Engine | None = None
         self._history: HistoryStore | None = None
@@ -162,6 +164,19 @@ class NetperfSession:
 
                 self._bench = builtin_bench()
         return self._bench
+
+    @property
+    def baselines(self) -> Baselines:
+        """Published values, those that the bench file names, and those of the command line. Raises BenchError."""
+        if self._baselines is None:
+            from pytest_netperf.bench.model_profile import load_baselines
+            from pytest_netperf.judge.baselines import Baselines
+
+            given = self.options.baseline
+            self._baselines = Baselines(
+                load_baselines([*self.bench.station.baselines, *([] if given is None else [given])])
+            )
+        return self._baselines
 
     @property
     def engine(self) -> Engine:

@@ -181,6 +181,7 @@ def conditions_of(plan: ItemPlan, workload: Workload) -> dict[str, Any]:
         "streams": workload.streams,
         "ip_version": workload.ip_version,
         **({"mss": workload.mss_bytes} if workload.mss_bytes is not None else {}),
+        **({"zerocopy": workload.zerocopy} if workload.protocol == "tcp" else {}),
     }
 
 

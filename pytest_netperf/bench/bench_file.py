@@ -101,7 +101,7 @@ def _toml(text: str, where: str) -> dict[str, object]:
 def _bench(data: dict[str, object], where: str, sha256: str) -> tuple[Bench, list[str]]:
     mistakes: list[str] = []
     root = TomlTable(data, "", mistakes)
-    station = _station(root.table("station"))
+    station = _station(root.table("station"), Path(where).parent)
     devices = tuple(_device(table) for table in root.tables("device"))
     if "device" not in data:
         root.wrong("device", "the bench is empty; describe at least one device in a [[device]] table")
@@ -113,7 +113,7 @@ def _bench(data: dict[str, object], where: str, sha256: str) -> tuple[Bench, lis
     return bench, [f"{where}: {mistake}" for mistake in mistakes]
 
 
-def _station(table: TomlTable | None) -> Station:
+def _station(table: TomlTable | None, folder: Path) -> Station:
     """A station without a name is called after its host, like that of the built-in bench."""
     if table is None:
         return Station(name=host_name())
@@ -121,8 +121,20 @@ def _station(table: TomlTable | None) -> Station:
     location = table.text("location")
     reference = tuple(_reference(link) for link in table.tables("reference"))
     _repeated(table.mistakes, "station.reference", "name", (link.name for link in reference))
+    baselines = _paths(table, "baselines", folder)
     table.close()
-    return Station(name=name or host_name(), location=location, reference=reference)
+    return Station(name=name or host_name(), location=location, reference=reference, baselines=baselines)
+
+
+def _paths(table: TomlTable, key: str, folder: Path) -> tuple[str, ...]:
+    """A list of files or folders, relative to the folder of the bench file."""
+    value = table.take(key)
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not value or not all(isinstance(each, str) and each.strip() for each in value):
+        table.wrong(key, f'{shown(value)} is not a list of files, such as {key} = ["golden.toml"]')
+        return ()
+    return tuple(str(folder / each) for each in value)
 
 
 def _reference(table: TomlTable) -> LinkSpec:

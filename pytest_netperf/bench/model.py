@@ -230,6 +230,8 @@ class Station:
     location: str | None = None
     reference: tuple[LinkSpec, ...] = ()
     """Links of the tester itself that are a cable only: what it can do over them is its reference."""
+    baselines: tuple[str, ...] = ()
+    """Files and folders of baselines, as absolute paths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

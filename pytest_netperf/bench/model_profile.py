@@ -1,7 +1,7 @@
 """What a model of device has and what was published of it: the profiles in this package, and a user's own folder.
 
 A profile is a TOML file: ``model`` and ``source``, a ``[[port]]`` table for each kind of port, and ``[[baseline]]``
-tables with published values. A baseline is data with its source, never a requirement.
+tables with published values (`bench.baseline`). A file of baselines, as of a golden device, is one without ports.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from pytest_netperf.bench.baseline import Baseline, read_baselines
 from pytest_netperf.bench.model import MTU_RANGE
 from pytest_netperf.bench.toml_table import TomlTable, shown
-from pytest_netperf.errors import BenchError, QuantityError
-from pytest_netperf.quantities import get_quantity, may_be_negative, parse_speed
+from pytest_netperf.errors import BenchError
+from pytest_netperf.quantities import parse_speed
 
-__all__ = ["Baseline", "ModelProfile", "PortKind", "fitting_profiles", "load_profiles", "parse_profile"]
+__all__ = ["ModelProfile", "PortKind", "fitting_profiles", "load_baselines", "load_profiles", "parse_profile"]
 
 _SHIPPED: Final = Path(__file__).parent / "profiles"
 _MOST_PORTS: Final = 1000
@@ -36,27 +37,6 @@ class PortKind:
     """Names of drivers that are expected, as ``ethtool -i`` gives them."""
     max_mtu: int | None = None
     """The largest MTU in bytes; None: not known."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Baseline:
-    """One published value."""
-
-    name: str
-    test: str
-    """What was done, in words."""
-    quantity: str
-    value: float
-    """In the unit of the quantity."""
-    source: str
-    """The sentence that says where the number comes from."""
-    unit_note: str | None = None
-    """How the published number became this one, where that is not plain."""
-    speed_bps: float | None = None
-    mtu: int | None = None
-    mss_bytes: int | None = None
-    line_limited: bool = False
-    """Whether the wire was what limited it, so that it must be just below the ceiling."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +65,52 @@ def load_profiles(folder: str | Path | None = None) -> dict[str, ModelProfile]:
     if not own:
         raise BenchError(f"{folder}: there is no profile in this folder; a profile is a file *.toml")
     return {**found, **own}
+
+
+def load_baselines(paths: Iterable[str | Path] = ()) -> tuple[Baseline, ...]:
+    """The published values of this package, and those of files and folders of the user's.
+
+    A name of a user's file takes the place of the same name of the same model. BenchError lists every mistake of every
+    file.
+    """
+    profiles: list[ModelProfile] = []
+    mistakes = []
+    for path in map(Path, paths):
+        files = sorted(path.glob("*.toml")) if path.is_dir() else [path]
+        if not files:
+            mistakes.append(f"{path}: there is no file of baselines (*.toml) in this folder")
+        for file in files:
+            try:
+                profiles.append(parse_profile(_text_of(file), file))
+            except BenchError as error:
+                mistakes.append(str(error))
+            else:
+                if not path.is_dir() and not profiles[-1].baselines:
+                    mistakes.append(f"{file}: there is no [[baseline]] table in this file")
+    own: dict[tuple[Any, ...], str] = {}
+    for profile in profiles:
+        for baseline in profile.baselines:
+            earlier = own.setdefault(baseline.identity, profile.where)
+            if earlier != profile.where:
+                mistakes.append(
+                    f"{profile.where}: {baseline.name!r} has a {baseline.quantity} for the same conditions as in "
+                    f"{earlier}; record it under another name (--name)"
+                )
+    if mistakes:
+        raise BenchError("\n".join(dict.fromkeys(mistakes)))
+    given = [baseline for profile in profiles for baseline in profile.baselines]
+    taken = {(baseline.model, baseline.name) for baseline in given}
+    shipped = [each for profile in _of_folder(_SHIPPED).values() for each in profile.baselines]
+    return (*(each for each in shipped if (each.model, each.name) not in taken), *given)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BenchError(
+            f"{path}: the file of baselines cannot be read: {getattr(error, 'strerror', None) or error}"
+        ) from None
 
 
 def _of_folder(folder: Path) -> dict[str, ModelProfile]:
@@ -117,16 +143,15 @@ def parse_profile(text: str, where: str | Path = "profile") -> ModelProfile:
     model = root.text("model", required=True) or ""
     source = root.text("source", required=True) or ""
     ports = tuple(_port_kind(table) for table in root.tables("port"))
-    baselines = tuple(_baseline(table) for table in root.tables("baseline"))
-    if not ports and not mistakes:
+    baselines = read_baselines(root.tables("baseline"), model=model, os=root.text("os"), method=root.text("method"))
+    if not ports and not baselines and not mistakes:
         root.wrong("port", "is missing; describe the ports of the model in [[port]] tables")
     root.close()
-    for key, names in (("port", [kind.name for kind in ports]), ("baseline", [each.name for each in baselines])):
-        mistakes += [
-            f"{key}: the name {shown(name)} is used {count} times; make it unique"
-            for name, count in Counter(names).items()
-            if name and count > 1
-        ]
+    mistakes += [
+        f"port: the name {shown(name)} is used {count} times; make it unique"
+        for name, count in Counter(kind.name for kind in ports).items()
+        if name and count > 1
+    ]
     if mistakes:
         raise BenchError("\n".join(f"{where}: {mistake}" for mistake in mistakes))
     return ModelProfile(model=model, source=source, ports=ports, baselines=baselines, where=str(where))
@@ -153,45 +178,6 @@ def _required_integer(table: TomlTable, key: str, low: int, high: int, unit: str
     if not table.given(key):
         table.wrong(key, f"is missing; write an integer number of {unit}")
     return value or 0
-
-
-def _baseline(table: TomlTable) -> Baseline:
-    name = table.text("name", required=True) or ""
-    test = table.text("test", required=True) or ""
-    quantity = table.text("quantity", required=True) or ""
-    value = _value(table, quantity)
-    source = table.text("source", required=True) or ""
-    baseline = Baseline(
-        name=name,
-        test=test,
-        quantity=quantity,
-        value=value,
-        source=source,
-        unit_note=table.text("unit_note"),
-        speed_bps=table.quantity("speed", parse_speed, "2.5G"),
-        mtu=table.integer("mtu", *MTU_RANGE, "bytes"),
-        mss_bytes=table.integer("mss", 1, MTU_RANGE[1], "bytes"),
-        line_limited=bool(table.flag("line_limited", default=False)),
-    )
-    table.close()
-    return baseline
-
-
-def _value(table: TomlTable, quantity: str) -> float:
-    """A bare number in the unit of its quantity: what was published in other units has a unit_note."""
-    value = table.take("value")
-    try:
-        unit = get_quantity(quantity).unit if quantity else None
-    except QuantityError as error:
-        table.wrong("quantity", str(error))
-        unit = None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < float("inf"):
-        found = f"{shown(value)} is not a finite number" if table.given("value") else "is missing; write a number"
-        table.wrong("value", f"{found}{f' in {unit}' if unit else ''}, without quotes and unit")
-        return 0.0
-    if value < 0 and unit is not None and not may_be_negative(unit):
-        table.wrong("value", f"{shown(value)} is below zero, which {quantity} cannot be")
-    return float(value)
 
 
 def fitting_profiles(

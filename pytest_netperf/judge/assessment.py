@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from pytest_netperf.errors import LimitError
+from pytest_netperf.judge.baselines import Baselines, baseline_of
 from pytest_netperf.judge.count_uncertainty import ZERO_LOSS, counted_uncertainty, frames_of, zero_loss_bound
 from pytest_netperf.judge.decision import DecisionRule
 from pytest_netperf.judge.doubt_reference import doubt_limit, limited_by
@@ -65,6 +66,7 @@ def assess_limits(
     own_rule: DecisionRule | None = None,
     link_speed_bps: float | None = None,
     no_limit: str | None = None,
+    baselines: Baselines | None = None,
 ) -> Assessment:
     """Judge one statistic of a measurement by those of some limits that apply.
 
@@ -76,7 +78,10 @@ def assess_limits(
     try:
         limit = select_limit([each for each in limits if each.key == statistic.key_of(measured.quantity)], conditions)
         if limit is not None:
-            resolved = resolve(limit, ceiling=measured.ceiling, link_speed=link_speed_bps)
+            name, known = baseline_of(limit), None
+            if name is not None and baselines is not None:
+                known = {name: baselines.find(limit, conditions).value}
+            resolved = resolve(limit, ceiling=measured.ceiling, link_speed=link_speed_bps, baselines=known)
     except LimitError as error:
         refused = str(error)
     doubt = doubt_limit(measured.quantity, resolved, conditions, evidence.facts)

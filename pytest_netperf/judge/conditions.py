@@ -65,6 +65,7 @@ _READERS: Final[dict[str, Callable[[object], Any]]] = {
     "direction": _one_of("forward", "reverse", "bidirectional"),
     "protocol": _one_of("tcp", "udp", "sctp"),
     "ip_version": _one_of(4, 6),
+    "zerocopy": _flag,
     "topology": _one_of("pair", "routed", "switched", "remote"),
     "simulated": _flag,
     "link": _text,

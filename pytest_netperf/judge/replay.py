@@ -12,6 +12,7 @@ import msgspec
 
 from pytest_netperf.errors import LimitError, QuantityError, RecordError
 from pytest_netperf.judge.assessment import assess_limits
+from pytest_netperf.judge.baselines import Baselines
 from pytest_netperf.judge.decision import DecisionRule
 from pytest_netperf.judge.judgement import Measured
 from pytest_netperf.judge.limits import Limit, applies
@@ -115,7 +116,14 @@ class Rejudged:
     """The row as it would have been judged; itself when it is not judged again."""
 
 
-def judge_rows(rows: Sequence[Row], limits: Sequence[Limit], rule: DecisionRule, *, source: str) -> list[Rejudged]:
+def judge_rows(
+    rows: Sequence[Row],
+    limits: Sequence[Limit],
+    rule: DecisionRule,
+    *,
+    source: str,
+    baselines: Baselines | None = None,
+) -> list[Rejudged]:
     """Judge recorded rows again, from their recorded data alone. ``source`` names the limits in reasons.
 
     A limit on a statistic that a measurement was not judged by at the time is judged too, from the intervals or runs of
@@ -124,22 +132,24 @@ def judge_rows(rows: Sequence[Row], limits: Sequence[Limit], rule: DecisionRule,
     known = {(row.id, row.attempt) for row in rows}
     judged = []
     for row in rows:
-        judged.append(judge_row(row, limits, rule, source=source))
+        judged.append(judge_row(row, limits, rule, source=source, baselines=baselines))
         if row.statistic is None and row.quantity == "throughput" and "source" not in row.evidence.facts:
             for key in dict.fromkeys(limit.key for limit in limits if limit.key.startswith("throughput.")):
                 name = re.sub(r"::throughput(#[0-9]+)?$", rf"::{key}\1", row.id)
                 if (name, row.attempt) not in known and _applies(limits, key, row):
-                    judged.append(_judged(row, limits, rule, statistic_of(key), source, id=name, old=None))
+                    judged.append(_judged(row, limits, rule, statistic_of(key), source, baselines, id=name, old=None))
     return judged
 
 
-def judge_row(row: Row, limits: Sequence[Limit], rule: DecisionRule, *, source: str) -> Rejudged:
+def judge_row(
+    row: Row, limits: Sequence[Limit], rule: DecisionRule, *, source: str, baselines: Baselines | None = None
+) -> Rejudged:
     """Judge one recorded row again."""
     try:
         statistic = MEAN if row.statistic is None else _statistic(row)
     except LimitError as error:
         return _kept(row, Verdict.INCONCLUSIVE, str(error))
-    return _judged(row, limits, rule, statistic, source, id=row.id, old=row.verdict)
+    return _judged(row, limits, rule, statistic, source, baselines, id=row.id, old=row.verdict)
 
 
 def _kept(row: Row, verdict: Verdict, reason: str) -> Rejudged:
@@ -155,6 +165,7 @@ def _judged(
     rule: DecisionRule,
     statistic: Statistic,
     source: str,
+    baselines: Baselines | None,
     *,
     id: str,
     old: Verdict | None,
@@ -177,6 +188,7 @@ def _judged(
         statistic=statistic,
         link_speed_bps=_link_speed(row),
         no_limit=f"No limit of {source} applies to this {what}.",
+        baselines=baselines,
     )
     resolved, facts = found.resolved, {**row.evidence.facts, **found.facts}
     again = msgspec.structs.replace(

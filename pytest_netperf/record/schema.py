@@ -142,6 +142,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Largest value allowed; None when there is no such bound."""
     limit_source: str | None = None
     """Where the limit was written: mark or limits file."""
+    expected: float | None = None
+    """What the model is known to do under these conditions, in ``unit``: published, or of a golden device. It is never
+    required unless a limit says so. From the baselines."""
+    expected_source: str | None = None
+    """Where that number comes from. From the baselines."""
     rule: str | None = None
     """The decision rule it was judged by: "simple", "guarded (vendor)" or "guarded (buyer)"; None when it was not."""
     risk: str | None = None

@@ -52,7 +52,7 @@ def conditions_text(row: Row | Planned, *, columns: bool = False) -> str:
     parts = []
     for name, value in sorted(row.conditions.items(), key=_rank):
         words = name.replace("_", " ")
-        if value is None or name in _NAMED_ELSEWHERE or (columns and name in ("mtu", "direction")):
+        if value is None or value is False or name in _NAMED_ELSEWHERE or (columns and name in ("mtu", "direction")):
             continue
         if name in ("mtu", "mss"):
             parts.append(f"{name.upper()} {value}")

@@ -257,6 +257,7 @@ def test_rate(iperf3):
 
 def test_relative_limits_are_resolved_against_this_link(project):
     project.write(
+        {"best.toml": BEST},
         test_relative="""
 @pytest.mark.netperf_link(speed="100M", mtu=[1500, 9000])
 @pytest.mark.netperf_limit(throughput=">= 60 % of ceiling")
@@ -269,24 +270,76 @@ def test_link_speed(iperf3):
     iperf3.tcp()
 
 @pytest.mark.netperf_link(speed="100M")
-@pytest.mark.netperf_limit(throughput=">= 55 % of baseline BEST")
+@pytest.mark.netperf_limit(throughput=">= 55 % of baseline best")
 def test_baseline(iperf3):
     iperf3.tcp()
-"""
+
+@pytest.mark.netperf_link(speed="100M", mtu=9000)
+@pytest.mark.netperf_limit(throughput=">= 55 % of baseline best")
+def test_no_baseline(iperf3):
+    iperf3.tcp()
+""",
     )
-    run = project.run()
+    run = project.run("--netperf-baseline", "best.toml")
     rows = {name.split("[")[0] + str(row["conditions"]["mtu"]): row for name, row in run.rows.items()}
     assert {name: row["verdict"] for name, row in rows.items()} == {
         "test_ceiling1500": "PASS",
         "test_ceiling9000": "PASS",
         "test_link_speed1500": "PASS",
-        "test_baseline1500": "INCONCLUSIVE",
+        "test_baseline1500": "PASS",
+        "test_no_baseline9000": "INCONCLUSIVE",
     }
     assert rows["test_ceiling1500"]["limit"] == ">= 60 % of ceiling (56.49 Mbit/s)"
     assert rows["test_ceiling1500"]["limit_low"] == pytest.approx(0.6 * 94.1482e6, rel=1e-4)
     assert rows["test_ceiling9000"]["limit_low"] == pytest.approx(0.6 * 99.0042e6, rel=1e-4)
     assert rows["test_link_speed1500"]["limit_low"] == pytest.approx(55e6)
-    assert "no baseline 'BEST'" in rows["test_baseline1500"]["reason"]
+    assert rows["test_baseline1500"]["limit"] == ">= 55 % of baseline best (49.5 Mbit/s)"
+    assert (rows["test_baseline1500"]["expected"], rows["test_ceiling9000"]["expected"]) == (90e6, None)
+    assert rows["test_baseline1500"]["expected_source"].startswith("simulated/best (SIMULATED): somebody measured it")
+    assert "baseline best has no throughput for the conditions" in rows["test_no_baseline9000"]["reason"]
+
+
+BEST = """
+model = "simulated"
+source = "a golden one"
+[[baseline]]
+name = "best"
+test = "x"
+quantity = "throughput"
+value = "90 Mbps"
+mtu = 1500
+topology = "pair"
+simulated = true
+source = "somebody measured it."
+"""
+
+
+def test_a_baseline_that_is_not_there(project):
+    project.write(
+        {"best.toml": BEST, "wrong.toml": BEST.replace("value", "valeu")},
+        test_a="""
+@pytest.mark.netperf_limit(throughput=">= 55 % of baseline bets")
+def test_rate(iperf3):
+    iperf3.tcp()
+
+@pytest.mark.parametrize(
+    "a", [pytest.param(1, marks=pytest.mark.netperf_limit(power="<= 110 % of baseline R86S-U4/idel"))]
+)
+def test_power(netperf_record, a):
+    netperf_record("power", 13, "W")
+""",
+    )
+    run = project.run("--netperf-baseline", "best.toml")
+    assert run.code == 2
+    assert "there is no baseline 'bets' of model 'simulated' (did you mean 'best'" in run.text
+    test = project.path / "test_a.py"
+    test.write_text(test.read_text().replace("bets", "best"))
+    run = project.run("--netperf-baseline", "best.toml")
+    assert run.code == 2
+    assert "there is no baseline 'R86S-U4/idel' (did you mean 'R86S-U4/idle'" in run.text
+    run = project.run("--netperf-baseline", "wrong.toml")
+    assert run.code == 4
+    assert "wrong.toml: baseline[0].valeu: unknown key (did you mean 'value'?)" in run.text
 
 
 LIMITS = """
@@ -357,5 +410,5 @@ class TestMeters:
     assert rows["test_tcp::throughput"]["limit_source"] == "data sheet 4.2"
     assert "test = ..." in rows["TestMeters::test_forgets_power::power"]["next_step"]
     assert json.dumps(run.sheet["conditions"]).count("limits.toml") >= 1
-    assert len(run.sheet["conditions"]["limits_sha256"]) == 64
+    assert len(run.sheet["procedure"]["limits_sha256"]) == 64
     assert (run.code, run.sheet["verdict"]) == (1, "NOT PROVEN")

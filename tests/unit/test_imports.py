@@ -39,6 +39,7 @@ PURE = (
     "record.schema",
     "record.canonical",
     "record.ledger",
+    "record.migrate",
     "record.together",
     "errors",
 )

@@ -13,7 +13,7 @@ from pytest_netperf.quantities import get_quantity
 
 SHIPPED = load_profiles()
 BASELINES = [
-    pytest.param(profile, baseline, id=f"{profile.model}/{baseline.name}")
+    pytest.param(profile, baseline, id=f"{profile.model}/{baseline.name}/{baseline.quantity}")
     for profile in SHIPPED.values()
     for baseline in profile.baselines
 ]
@@ -48,14 +48,23 @@ def test_the_three_reviewed_models_are_there():
 
 def test_values_as_they_were_published():
     """Some of each review, from the printed page."""
-    found = {(model, each.name): each.value for model, profile in SHIPPED.items() for each in profile.baselines}
-    assert found["R86S-U4", "plain-10G-1500"] == 8.32e9, "the printed run, not the prose"
-    assert found["R86S-U4", "plain-10G-1500-retransmits"] == 2424
-    assert found["R86S-U4", "suricata-both-2.5G-1500"] == 0.507e9
-    assert found["R86S-G2", "10G-mss9176"] == pytest.approx(9.21 * 2**30, abs=1)
-    assert found["R86S-G2", "2.5G-mss88-zerocopy"] == pytest.approx(0.99 * 2**30, abs=1)
-    assert found["APU1", "routing-10tcp-mss600"] == 782e6
-    assert found["APU1", "firewall-10tcp-mss600-cpu"] == 0.85
+
+    def published(model, name, quantity="throughput", **conditions):
+        (value,) = (
+            each.value
+            for each in SHIPPED[model].baselines
+            if (each.name, each.quantity) == (name, quantity)
+            and all(each.conditions.get(key) == value for key, value in conditions.items())
+        )
+        return value
+
+    assert published("R86S-U4", "plain", speed=10e9, mtu=1500) == 8.32e9, "the printed run, not the prose"
+    assert published("R86S-U4", "plain", "retransmits", speed=10e9, mtu=1500) == 2424
+    assert published("R86S-U4", "suricata-both", speed=2.5e9) == 0.507e9
+    assert published("R86S-G2", "pair", speed=10e9, mss=9176, zerocopy=None) == 9.21 * 2**30
+    assert published("R86S-G2", "pair", speed=2.5e9, mss=88, zerocopy=True) == 0.99 * 2**30
+    assert published("APU1", "routing", mss=600, streams=10) == 782e6
+    assert published("APU1", "firewall", "dut_cpu", mss=600, streams=10) == 0.85
 
 
 @pytest.mark.parametrize(("profile", "baseline"), BASELINES)
@@ -64,15 +73,19 @@ def test_every_published_value_can_be_true(profile, baseline):
     get_quantity(baseline.quantity)
     assert math.isfinite(baseline.value)
     assert baseline.value >= 0
-    if baseline.quantity != "throughput" or baseline.speed_bps is None:
+    assert baseline.model == profile.model
+    assert baseline.os
+    assert baseline.method
+    speed_bps, mss = baseline.conditions.get("speed"), baseline.conditions.get("mss")
+    if baseline.quantity != "throughput" or speed_bps is None:
         assert not baseline.line_limited
         return
-    mtu = baseline.mtu or baseline.mss_bytes + IP_AND_TCP
-    ceiling = goodput_ceiling_bps(baseline.speed_bps, mtu, mss_bytes=baseline.mss_bytes)
+    mtu = baseline.conditions.get("mtu") or mss + IP_AND_TCP
+    ceiling = goodput_ceiling_bps(speed_bps, mtu, mss_bytes=mss)
     assert baseline.value <= 1.003 * ceiling
     if baseline.line_limited:
         assert baseline.value >= 0.994 * ceiling
-    assert baseline.speed_bps in [kind.speed_bps for kind in profile.ports]
+    assert speed_bps in [kind.speed_bps for kind in profile.ports]
 
 
 def test_the_binary_units_of_one_review_are_said():
@@ -122,7 +135,18 @@ def test_a_good_profile():
         ('drivers = ["igb"]', 'drivers = ["igb"]\nmax_mtu = 7', "port[0].max_mtu: 7 is not an integer number of bytes"),
         ('quantity = "throughput"', 'quantity = "troughput"', "did you mean 'throughput'"),
         ("value = 9e8", "", "baseline[0].value: is missing; write a number in bit/s"),
-        ("value = 9e8", 'value = "900 Mbps"', 'baseline[0].value: "900 Mbps" is not a finite number in bit/s'),
+        ("value = 9e8", 'value = "900"', "baseline[0].value: '900': a rate needs its unit"),
+        ("value = 9e8", 'value = "9 W"', "baseline[0].value: '9 W'"),
+        ("value = 9e8", "value = 9e8\nuncertainty = -1", "baseline[0].uncertainty: -1 is below zero"),
+        ("value = 9e8", 'value = 9e8\nprotocol = "tpc"', 'baseline[0].protocol: "tpc" is not one of tcp, udp (did you'),
+        ("value = 9e8", "value = 9e8\nip_version = 7", "baseline[0].ip_version: 7 is not"),
+        ("value = 9e8", 'value = 9e8\nzerocopy = "no"', 'baseline[0].zerocopy: "no" is not true or false'),
+        ('name = "one"', 'name = "BOX/one"', "has a slash, which stands between model and name"),
+        (
+            GOOD,
+            GOOD + '[[baseline]]\nname="one"\ntest="again"\nquantity="goodput"\nvalue=1e8\nsource="x"',
+            'baseline[1].name: "one" has a throughput for the same conditions in baseline[0]',
+        ),
         ("value = 9e8", "value = true", "baseline[0].value: true is not a finite number"),
         ("value = 9e8", "value = nan", "baseline[0].value: nan is not a finite number"),
         ("value = 9e8", "value = -1", "baseline[0].value: -1 is below zero, which throughput cannot be"),
