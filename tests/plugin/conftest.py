@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
 import json
 import re
@@ -13,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from pytest_netperf.cli import main
 
 # The tester reference and the station's history have tests of their own; elsewhere the one would only take time, and
 # with the other a test would see what others measured.
@@ -123,6 +127,16 @@ class Project:
             timeout=120,
             check=False,
         )
+
+    def command_in_process(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """The console command without a process of its own, for what ends before it does anything."""
+        said, code = io.StringIO(), 0
+        with contextlib.chdir(self.path), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            try:
+                code = main(arguments)
+            except SystemExit as error:  # argparse
+                code = int(error.code or 0)
+        return subprocess.CompletedProcess(arguments, code, said.getvalue())
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """The console command pytest-netperf."""

@@ -102,7 +102,7 @@ def test_a_journal_cut_before_its_plan_says_that_nobody_knows_what_was_expected(
 )
 def test_the_command_and_its_wrong_use(project, arguments, code, says):
     project.write({"empty": "", "text": "hello\n"})
-    done = project.command(*arguments)
+    done = project.command_in_process(*arguments)
     assert done.returncode == code, done.stdout
     assert says in done.stdout
     assert "Traceback" not in done.stdout

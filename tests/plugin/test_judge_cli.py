@@ -157,7 +157,7 @@ def test_wrong_use(files, arguments, says):
         }
     )
     (files.path / "latin.csv").write_bytes(b"seconds,bits\n1,1\xe9\n")
-    done = files.command("judge", *arguments)
+    done = files.command_in_process("judge", *arguments)
     assert done.returncode == 2, done.stdout
     assert says in done.stdout
     assert "Traceback" not in done.stdout
