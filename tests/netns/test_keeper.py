@@ -55,7 +55,9 @@ def up(keeper: Owner, key: str = "link", **settings: object) -> Link:
 def script(text: str, traces: Traces) -> subprocess.Popen[str]:
     """A Python process that owns a keeper; ``print`` reaches us at once."""
     head = (
-        "import functools, os, sys, time\nprint = functools.partial(print, flush=True)\n"
+        "import functools, os, signal, sys, time\nprint = functools.partial(print, flush=True)\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # whoever runs the tests with nohup, or in the background
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from pytest_netperf.links.owner import Owner\nfrom pytest_netperf.links.link import bring_up\n"
     )
     return subprocess.Popen(
