@@ -69,6 +69,9 @@ def add_options(parser: pytest.Parser) -> None:
     )
     option("batch", True, "NAME", "Batch that is written on the acceptance sheets")
     option("operator", True, "NAME", "Operator who is written on the acceptance sheets")
+    option("customer", True, "NAME", "Customer who is written on the acceptance sheets")
+    option("suite", True, "NAME", "Test suite that is written on the acceptance sheets; default: name of the rootdir")
+    option("suite-version", True, "TEXT", "Version of the test suite that is written on the acceptance sheets")
     option("limits", True, "FILE", "Limits file (TOML)")
     option("baseline", True, "PATH", "Baselines of golden devices: a file (TOML), or a folder of them")
     option("output", True, "DIR", f"Folder for journals and acceptance sheets; default: {DEFAULT_OUTPUT}")
@@ -119,6 +122,10 @@ class Options:
     """Serials; empty is every device of the bench."""
     batch: str | None = None
     operator: str | None = None
+    customer: str | None = None
+    suite: str | None = None
+    """Name of the test suite, for the sheet; None: that of the rootdir."""
+    suite_version: str | None = None
     limits: Path | None = None
     baseline: Path | None = None
     """File or folder of baselines, beside those of the bench file and the published ones."""
@@ -167,6 +174,9 @@ class Options:
             devices=_serials(config.getoption("--netperf-device"), wrong),
             batch=read("batch", _name, None),
             operator=read("operator", _name, None),
+            customer=read("customer", _name, None),
+            suite=read("suite", _name, None),
+            suite_version=read("suite-version", _name, None),
             limits=read("limits", _path, None),
             baseline=read("baseline", _path, None),
             output=read("output", _folder, config.invocation_params.dir / DEFAULT_OUTPUT),

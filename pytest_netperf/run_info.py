@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 import shlex
 from datetime import UTC, datetime
@@ -13,11 +12,14 @@ from typing import Any
 import pytest
 
 from pytest_netperf import __version__
-from pytest_netperf.bench.model import Bench
+from pytest_netperf.bench.model import Bench, Device
 from pytest_netperf.errors import StationError
 from pytest_netperf.judge.decision import get_rule
+from pytest_netperf.observe.station import read_station
+from pytest_netperf.observe.work_tree import git_commit
 from pytest_netperf.options import Options
-from pytest_netperf.record.schema import RunInfo, TesterReference
+from pytest_netperf.record.evidence_store import keep_file
+from pytest_netperf.record.schema import DeviceRecord, EvidenceFile, Procedure, RunInfo, TesterReference
 
 __all__ = ["run_info"]
 
@@ -27,22 +29,12 @@ def run_info(
 ) -> RunInfo:
     """Everything about this run that a stranger needs to repeat it."""
     rule = get_rule(options.rule, options.role)
+    serials = options.devices or tuple(device.serial for device in bench.devices)
+    commit, modified = git_commit(config.rootpath)
     return RunInfo(
         run_id=run_id,
         started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        station=_without_none(
-            {
-                "name": bench.station.name,
-                "location": bench.station.location,
-                "host": platform.node(),
-                "system": _system(),
-                "kernel": platform.release(),
-                "machine": platform.machine(),
-                "cpu": _cpu_model(),
-                "cpus": len(os.sched_getaffinity(0)),
-                "congestion_control": _read("/proc/sys/net/ipv4/tcp_congestion_control"),
-            }
-        ),
+        station=read_station(bench, serials),
         software=_without_none(
             {
                 "pytest_netperf": __version__,
@@ -52,27 +44,48 @@ def run_info(
                 "iperf3": _iperf3(),
             }
         ),
+        procedure=Procedure(
+            suite=options.suite or config.rootpath.name,
+            version=options.suite_version,
+            commit=commit,
+            modified=modified,
+            command=shlex.join(["pytest", *map(str, config.invocation_params.args)]),
+            bench_file=bench.path or "built-in simulated bench",
+            bench_sha256=bench.sha256,
+            limits_file=str(options.limits) if options.limits else None,
+            limits_sha256=_sha256(options.limits),
+            decision_rule=f"{rule.text}. {rule.risk}",
+        ),
         conditions=_without_none(
             {
-                "command": shlex.join(["pytest", *map(str, config.invocation_params.args)]),
-                "bench_file": bench.path or "built-in simulated bench",
-                "bench_sha256": bench.sha256,
-                "limits_file": str(options.limits) if options.limits else None,
-                "limits_sha256": _sha256(options.limits),
                 "baselines": _baselines(options, bench) or None,
                 "profile": options.profile,
                 "duration_s": options.duration_s,
                 "omit_s": options.omit_s,
                 "run_to_run": options.run_to_run,
                 "measurement_slots": options.slots,
-                "decision_rule": f"{rule.text}. {rule.risk}",
             }
         ),
         operator=options.operator,
+        customer=options.customer,
         batch=options.batch,
         partial=_partial(config),
         reference=references,
+        devices=tuple(_device(device) for device in bench.devices if device.serial in serials),
+        files=_files(options, bench),
     )
+
+
+def _device(device: Device) -> DeviceRecord:
+    fields = (field for field in DeviceRecord.__struct_fields__)
+    return DeviceRecord(**{name: getattr(device, name) for name in fields})
+
+
+def _files(options: Options, bench: Bench) -> tuple[EvidenceFile, ...]:
+    """What the result rests on, kept below the output folder."""
+    given = (("bench file", bench.path), ("limits file", options.limits))
+    kept = [keep_file(options.output, what, Path(path)) for what, path in given if path is not None]
+    return tuple(file for file in kept if file is not None)
 
 
 def _baselines(options: Options, bench: Bench) -> dict[str, str | None]:
@@ -92,27 +105,6 @@ def _partial(config: pytest.Config) -> str | None:
 
 def _without_none(table: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in table.items() if value is not None}
-
-
-def _read(path: str) -> str | None:
-    try:
-        return Path(path).read_text().strip()
-    except OSError:
-        return None
-
-
-def _system() -> str | None:
-    try:
-        return platform.freedesktop_os_release().get("PRETTY_NAME")
-    except OSError:
-        return None
-
-
-def _cpu_model() -> str | None:
-    for line in (_read("/proc/cpuinfo") or "").splitlines():
-        if line.lower().startswith(("model name", "hardware")):
-            return line.split(":", 1)[1].strip()
-    return None
 
 
 def _iperf3() -> str | None:

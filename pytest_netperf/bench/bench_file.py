@@ -17,6 +17,7 @@ from pathlib import Path
 from pytest_netperf.bench.builtin import host_name
 from pytest_netperf.bench.device_state import read_state
 from pytest_netperf.bench.fault_table import parse_fault
+from pytest_netperf.bench.identity import read_identity
 from pytest_netperf.bench.model import DEFAULT_MTU, MTU_RANGE, TOPOLOGIES, Bench, Device, Fault, LinkSpec, Port, Station
 from pytest_netperf.bench.toml_table import TomlTable, shown
 from pytest_netperf.errors import BenchError
@@ -155,12 +156,13 @@ def _device(table: TomlTable) -> Device:
     serial = _folder_name(table, "serial")
     model = table.text("model")
     batch = table.text("batch")
+    identity = read_identity(table)
     links = tuple(_link(link) for link in table.tables("link"))
     states = tuple(read_state(state) for state in table.tables("state"))
     for key, names in (("link", [link.name for link in links]), ("state", [state.name for state in states])):
         _repeated(table.mistakes, f"{table.path}.{key}", "name", names)
     table.close()
-    return Device(serial=serial, model=model, batch=batch, links=links)
+    return Device(serial=serial, model=model, batch=batch, **identity, links=links)
 
 
 def _link(table: TomlTable) -> LinkSpec:
@@ -171,6 +173,7 @@ def _link(table: TomlTable) -> LinkSpec:
     speed = table.quantity("speed", parse_speed, "2.5G")
     mtu = table.integer("mtu", *MTU_RANGE, "bytes")
     media = table.text("media")
+    cable = table.text("cable")
     a, b = (_port(table.table(end)) for end in "ab")
     device_mtu = table.integer("device_mtu", *MTU_RANGE, "bytes")
     fault = _link_fault(table, speed if shaped else None, DEFAULT_MTU if mtu is None else mtu, simulated is False)
@@ -198,6 +201,7 @@ def _link(table: TomlTable) -> LinkSpec:
         speed_bps=speed,
         mtu=mtu,
         media=media,
+        cable=cable,
         simulated=bool(simulated),
         shaped=bool(shaped),
         fault=fault,

@@ -168,6 +168,8 @@ class LinkSpec:
     mtu: int | None = None
     """None: nobody said, `DEFAULT_MTU` is used."""
     media: str | None = None
+    cable: str | None = None
+    """Which cable or transceiver joins the ports."""
     simulated: bool = False
     shaped: bool = True
     """False: a simulated link that runs as fast as this machine can copy memory, whatever its speed says."""
@@ -241,6 +243,13 @@ class Device:
     serial: str
     model: str | None = None
     batch: str | None = None
+    part_number: str | None = None
+    hardware_revision: str | None = None
+    macs: tuple[str, ...] = ()
+    """Of its ports, in small letters."""
+    firmware: str | None = None
+    bios: str | None = None
+    nic_stepping: str | None = None
     links: tuple[LinkSpec, ...] = ()
     states: tuple[DeviceState, ...] = ()
     """Those that the bench describes, beside ``plain``."""

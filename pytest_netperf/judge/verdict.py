@@ -31,6 +31,8 @@ class DeviceVerdict(enum.Enum):
     """What a sheet says about its device."""
 
     ACCEPTED = "ACCEPTED"
+    ACCEPTED_WITH_WAIVER = "ACCEPTED WITH WAIVER"
+    """Somebody takes it although a row of it is FAIL; see `record.waivers`."""
     REJECTED = "REJECTED"
     NOT_PROVEN = "NOT PROVEN"
 

@@ -3,7 +3,7 @@
 A sheet is made from a journal alone, so a run that was killed at any moment still leaves its sheets. Each line is one
 JSON object:
 
-    {"journal": "1.0", "n": 3, "kind": "row", "check": "<SHA-256, 16 digits>", "body": {...}}
+    {"journal": "2.0", "n": 3, "kind": "row", "at": "<UTC>", "prev": "<SHA-256>", "check": "<SHA-256>", "body": {...}}
 
 | kind     | body                                         | written                          |
 | -------- | -------------------------------------------- | -------------------------------- |
@@ -11,15 +11,19 @@ JSON object:
 | plan     | list of Planned                              | after collection                 |
 | running  | test (node id), at                           | as a test starts                 |
 | row      | row (Row), outcome of its phase              | as a row is judged               |
-| finished | at, exit_status                              | last                             |
+| finished | at, exit_status                              | as the run ends                  |
+| sheet    | WrittenSheet: verdict, digest, files         | as a sheet of the run is written |
+| closed   | nothing                                      | last                             |
 
-``n`` counts every event, also one that could not be written, and ``check`` covers n, kind and body: a lost or altered
-line shows, and a journal that shows either never makes an ACCEPTED sheet.
+``n`` counts every event, also one that could not be written. ``check`` covers everything else of its line, and ``prev``
+is the SHA-256 of the whole line before: a lost or altered line shows, and a journal that shows either never makes an
+ACCEPTED sheet. Sheets are made from the lines up to ``finished``; ``closed`` seals the journal.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 from datetime import UTC, datetime
@@ -30,13 +34,34 @@ import msgspec
 
 from pytest_netperf.errors import RecordError
 from pytest_netperf.record.canonical import clean_row, encode, sha256
-from pytest_netperf.record.schema import Planned, Row, RunInfo
+from pytest_netperf.record.migrate import upgrade_run
+from pytest_netperf.record.schema import DeviceVerdict, JournalSeal, Planned, Row, RunInfo, State
 
-__all__ = ["JOURNAL_VERSION", "Journal", "JournalContents", "read_journal"]
+__all__ = ["JOURNAL_VERSION", "Journal", "JournalContents", "WrittenFile", "WrittenSheet", "read_journal"]
 
-JOURNAL_VERSION = "1.0"
+JOURNAL_VERSION = "2.0"
 _MAJOR = int(JOURNAL_VERSION.split(".")[0])
+_CLOCK_TOLERANCE_S = 1.0
+"""A clock that is kept by NTP is slewed, not set back, for less than this."""
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}")
+
+
+class WrittenFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of a sheet."""
+
+    name: str
+    """Its path, below the output folder where it is there."""
+    sha256: str
+    bytes: int
+
+
+class WrittenSheet(msgspec.Struct, frozen=True, kw_only=True):
+    """A sheet that a run wrote at its end."""
+
+    serial: str
+    verdict: DeviceVerdict
+    digest: str
+    files: tuple[WrittenFile, ...] = ()
 
 
 class JournalContents(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,12 +82,21 @@ class JournalContents(msgspec.Struct, frozen=True, kw_only=True):
     """True when the run came to its own end (exit status 0 or 1) and every line of its journal is there, whole."""
     notes: tuple[str, ...] = ()
     """What is odd about the file, one sentence each."""
+    state: State = "complete"
+    seal: JournalSeal | None = None
+    """The last line that a sheet is made from; None for a journal of version 1, which has no chain."""
+    sheets: tuple[WrittenSheet, ...] = ()
+    """The sheets that the run wrote."""
+    closed: bool = False
+    """True when its closing line is there, and nothing behind it."""
 
 
-class _Line(msgspec.Struct, frozen=True):
+class _Line(msgspec.Struct, frozen=True, kw_only=True):
     journal: str
     n: int
     kind: str
+    at: str | None = None
+    prev: str | None = None
     check: str
     body: msgspec.Raw
 
@@ -93,6 +127,7 @@ class Journal:
         self._fd: int | None = descriptor
         self._size = 0
         self._next = 0
+        self._prev = ""
 
     @classmethod
     def create(cls, output_dir: Path, run_id: str) -> Journal:
@@ -114,6 +149,8 @@ class Journal:
         except OSError as error:
             raise _cannot("create", path, error) from None
         journal = cls(path, descriptor)
+        with contextlib.suppress(OSError):  # a file system without locks: a running run then looks like a killed one
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # not inherited by fork, gone with this process
         try:
             _sync_folder(folder)
         except OSError as error:
@@ -138,8 +175,16 @@ class Journal:
         self._append("row", _RowEvent(clean_row(row), outcome))
 
     def finished(self, exit_status: int) -> None:
-        """Write that the run came to its own end; the last line."""
+        """Write that the run came to its own end; sheets are made from the lines up to this one."""
         self._append("finished", _Finished(_now(), int(exit_status)))
+
+    def sheet(self, sheet: WrittenSheet) -> None:
+        """Write which sheet was written, with the digest of each of its files."""
+        self._append("sheet", sheet)
+
+    def closed(self) -> None:
+        """Seal the journal; the last line."""
+        self._append("closed", {})
 
     def close(self) -> None:
         """Close the file; harmless when closed already."""
@@ -159,8 +204,7 @@ class Journal:
         if self._fd is None:
             raise RecordError(f"{self.path}: this journal is closed; the {kind} event is not in it")
         n, self._next = self._next, self._next + 1  # counted even if the write fails: a lost event leaves a gap
-        raw = encode(body)
-        line = encode(_Line(JOURNAL_VERSION, n, kind, _check(n, kind, raw), msgspec.Raw(raw))) + b"\n"
+        line = _line(n, kind, _now(), self._prev, encode(body))
         try:
             rest = memoryview(line)
             while rest:
@@ -173,6 +217,7 @@ class Journal:
             consequence = f"; this {kind} event is lost, those before it are kept"
             raise _cannot("write", self.path, error, consequence) from None
         self._size += len(line)
+        self._prev = sha256(line[:-1])
 
 
 def read_journal(path: Path) -> JournalContents:
@@ -191,15 +236,47 @@ def read_journal(path: Path) -> JournalContents:
         raise RecordError(f"{path}: this journal is empty: its run ended before the first event was written")
     notes: list[str] = []
     lines, damaged = _intact_lines(path, data, notes)
-    missing = max(line.n for line in lines) + 1 - len({line.n for line in lines})
+    missing = max(line.n for line, _ in lines) + 1 - len({line.n for line, _ in lines})
     if missing:
         notes.append(f"{missing} of the events before the last readable one are lost.")
-    return _replay(path, data, lines, damaged or missing > 0, notes)
+    odd = _odd_chain(lines) + _odd_clock([line for line, _ in lines])
+    notes += odd
+    return _replay(path, data, lines, damaged or missing > 0 or bool(odd), notes)
 
 
-def _intact_lines(path: Path, data: bytes, notes: list[str]) -> tuple[list[_Line], bool]:
-    """The lines that are as they were written, once each, and whether any was not."""
-    intact: dict[tuple[int, str], _Line] = {}
+def _odd_chain(lines: list[tuple[_Line, str]]) -> list[str]:
+    """Lines that do not follow the one before them: whole by themselves, but not where they were written."""
+    digests: dict[int, set[str]] = {}
+    for line, digest in lines:
+        digests.setdefault(line.n, set()).add(digest)
+    return [
+        f"Event {line.n} does not follow event {line.n - 1} as it stands here: one of them was exchanged."
+        for line, _ in lines
+        if line.prev is not None and line.n - 1 in digests and line.prev not in digests[line.n - 1]
+    ]
+
+
+def _odd_clock(lines: list[_Line]) -> list[str]:
+    """Times that go back from one event to the next."""
+    last: tuple[int, datetime] | None = None
+    odd = []
+    for line in sorted(lines, key=lambda line: line.n):
+        try:
+            at = datetime.fromisoformat(line.at or "")
+        except ValueError:
+            continue
+        if last is not None and (back_s := (last[1] - at).total_seconds()) > _CLOCK_TOLERANCE_S:
+            odd.append(
+                f"The clock of the tester was set back by {back_s:.0f} s between events {last[0]} and {line.n}: the "
+                "times on this record are not to be trusted. Let the clock settle (NTP), then run again."
+            )
+        last = line.n, at
+    return odd
+
+
+def _intact_lines(path: Path, data: bytes, notes: list[str]) -> tuple[list[tuple[_Line, str]], bool]:
+    """The lines that are as they were written, once each, with their SHA-256; and whether any was not."""
+    intact: dict[tuple[int, str], tuple[_Line, str]] = {}
     damaged = False
     texts = data.split(b"\n")
     for number, text in enumerate(texts, start=1):
@@ -215,22 +292,24 @@ def _intact_lines(path: Path, data: bytes, notes: list[str]) -> tuple[list[_Line
                 notes.append(f"Line {number} cannot be read and is left out.")
             continue
         _require_readable(path, line.journal)
-        if line.check != _check(line.n, line.kind, bytes(line.body)):
+        if not _is_as_written(line, text):
             damaged = True
             notes.append(f"Line {number} was altered after it was written and is left out.")
         elif (line.n, line.check) in intact:
             notes.append(f"Line {number} repeats event {line.n} and is counted once.")
         else:
-            intact[line.n, line.check] = line
+            intact[line.n, line.check] = line, sha256(text)
     if not intact:
         raise RecordError(
             f"{path}: not a journal of pytest-netperf: none of its {len(texts)} line(s) is a whole event; expected "
-            'lines such as {"journal": "1.0", "n": 0, "kind": "run", ...}'
+            'lines such as {"journal": "2.0", "n": 0, "kind": "run", ...}'
         )
     return list(intact.values()), damaged
 
 
-def _replay(path: Path, data: bytes, lines: list[_Line], damaged: bool, notes: list[str]) -> JournalContents:
+def _replay(
+    path: Path, data: bytes, lines: list[tuple[_Line, str]], damaged: bool, notes: list[str]
+) -> JournalContents:
     """The state at the end of the journal."""
     runs: list[RunInfo] = []
     planned: list[Planned] | None = None
@@ -238,11 +317,17 @@ def _replay(path: Path, data: bytes, lines: list[_Line], damaged: bool, notes: l
     arrived: dict[str, set[str]] = {}  # test that started -> ids that arrived since
     finish: _Finished | None = None
     started: str | None = None
-    for line in lines:
+    seal: tuple[_Line, str] | None = None
+    sheets: list[WrittenSheet] = []
+    closed: int | None = None
+    for line, digest in lines:
+        if line.kind not in ("sheet", "closed") and (seal is None or line.n > seal[0].n):
+            seal = line, digest
         try:
             match line.kind:
                 case "run":
-                    runs.append(msgspec.json.decode(line.body, type=RunInfo))
+                    body = upgrade_run(msgspec.json.decode(line.body, type=dict), _major(line.journal))
+                    runs.append(msgspec.convert(body, RunInfo))
                 case "plan":
                     planned = (planned or []) + msgspec.json.decode(line.body, type=list[Planned])
                 case "running":
@@ -256,6 +341,10 @@ def _replay(path: Path, data: bytes, lines: list[_Line], damaged: bool, notes: l
                         arrived[event.row.test].add(event.row.id)
                 case "finished":
                     finish = msgspec.json.decode(line.body, type=_Finished)
+                case "sheet":
+                    sheets.append(msgspec.json.decode(line.body, type=WrittenSheet))
+                case "closed":
+                    closed = line.n
                 case kind:
                     damaged = damaged or line.journal == JOURNAL_VERSION
                     notes.append(f"Event {line.n} is of a kind that this version does not know ({kind!r}): left out.")
@@ -273,10 +362,11 @@ def _replay(path: Path, data: bytes, lines: list[_Line], damaged: bool, notes: l
     due: dict[str, set[str]] = {}
     for plan in planned or ():
         due.setdefault(plan.test, set()).add(plan.id)
+    run = runs[0] if runs else RunInfo(run_id=path.stem, started_at=started or "")
     return JournalContents(
         path=path,
         sha256=sha256(data),
-        run=runs[0] if runs else RunInfo(run_id=path.stem, started_at=started or ""),
+        run=run,
         planned=tuple(planned or ()),
         rows=tuple(event.row for event in rows),
         outcomes=tuple(event.outcome for event in rows),
@@ -285,20 +375,60 @@ def _replay(path: Path, data: bytes, lines: list[_Line], damaged: bool, notes: l
         exit_status=finish.exit_status if finish else None,
         complete=finish is not None and finish.exit_status in (0, 1) and planned is not None and not damaged,
         notes=tuple(notes),
+        state=_state(path, finish),
+        seal=_seal(path, run.run_id, *seal) if seal is not None and seal[0].prev is not None else None,
+        sheets=tuple(sheets),
+        closed=closed is not None and closed == max(line.n for line, _ in lines),
     )
+
+
+def _state(path: Path, finish: _Finished | None) -> State:
+    if finish is not None:
+        return "complete" if finish.exit_status in (0, 1) else "stopped"
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return "running"
+    return "killed"
+
+
+def _seal(path: Path, run_id: str, line: _Line, digest: str) -> JournalSeal:
+    return JournalSeal(run_id=run_id, line=line.n, sha256=digest, path=f"{path.parent.name}/{path.name}")
+
+
+def _major(version: str) -> int:
+    return int(version.split(".")[0])
 
 
 def _require_readable(path: Path, version: str) -> None:
     major = version.split(".")[0]
-    if not major.isdigit() or int(major) > _MAJOR:
+    if not (major.isascii() and major.isdigit()) or not 1 <= int(major) <= _MAJOR:
         raise RecordError(
-            f"{path}: written in journal version {version!r}, but this pytest-netperf reads version {_MAJOR} only; "
+            f"{path}: written in journal version {version!r}, but this pytest-netperf reads versions 1 to {_MAJOR}; "
             "read it with the pytest-netperf that wrote it, or upgrade this one"
         )
 
 
-def _check(n: int, kind: str, body: bytes) -> str:
-    return sha256(b"%d %s " % (n, kind.encode()) + body)[:16]
+def _line(n: int, kind: str, at: str, prev: str, body: bytes) -> bytes:
+    """One line of the journal, with its end."""
+    check = _check(JOURNAL_VERSION, n, kind, at, prev, body)
+    raw = msgspec.Raw(body)
+    return encode(_Line(journal=JOURNAL_VERSION, n=n, kind=kind, at=at, prev=prev, check=check, body=raw)) + b"\n"
+
+
+def _is_as_written(line: _Line, text: bytes) -> bool:
+    """Whether a line is what a journal wrote, to the byte."""
+    body = bytes(line.body)
+    if _major(line.journal) == 1:
+        return line.check == sha256(b"%d %s " % (line.n, line.kind.encode()) + body)[:16]
+    if line.at is None or line.prev is None or (line.journal == JOURNAL_VERSION and encode(line) != text):
+        return False  # a newer minor version may have keys that are unknown here
+    return line.check == _check(line.journal, line.n, line.kind, line.at, line.prev, body)
+
+
+def _check(version: str, n: int, kind: str, at: str, prev: str, body: bytes) -> str:
+    return sha256(f"{version} {n} {kind} {at} {prev} ".encode("utf-8", "replace") + body)[:16]
 
 
 def _now() -> str:

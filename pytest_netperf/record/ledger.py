@@ -3,14 +3,13 @@
 What was planned decides what appears, and everything that is odd (a row that never came, an attempt that is missing, a
 test that was deselected, a run that was cut short) can only make the verdict worse.
 
-Attempts of the same row (reruns, crashes) become one row: the worst of them, with its own value and evidence. The
-others stay visible in ``evidence.facts["attempts"]``, a list with attempt, verdict, value, reason and start of each.
+Attempts of the same row (reruns, crashes) become one row: the worst of them, with its own value and evidence. All of
+them stay visible in ``attempts``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -18,12 +17,15 @@ from pytest_netperf.judge.verdict import WORST_LAST, device_verdict, worst
 from pytest_netperf.record.canonical import clean_row, encode
 from pytest_netperf.record.schema import (
     LIMITS_FILE,
+    Attempt,
     DeviceInfo,
+    DeviceRecord,
     DeviceVerdict,
     Planned,
     Row,
     RunInfo,
     Sheet,
+    State,
     Verdict,
 )
 from pytest_netperf.record.together import together
@@ -34,6 +36,15 @@ __all__ = ["build_sheets"]
 _Key = tuple[str, str]  # serial, row id
 
 
+class _End(msgspec.Struct, frozen=True, kw_only=True):
+    """How the run ended."""
+
+    complete: bool
+    finished_at: str | None
+    state: State
+    remarks: tuple[str, ...]
+
+
 def build_sheets(
     run: RunInfo,
     planned: Iterable[Planned],
@@ -42,11 +53,14 @@ def build_sheets(
     running: Collection[str] = (),
     complete: bool,
     finished_at: str | None = None,
+    state: State = "complete",
+    remarks: Sequence[str] = (),
 ) -> list[Sheet]:
     """One sheet for each device that has a selected planned row or any row, in the order of the plan.
 
     ``running`` are the tests (node ids) that had started and not ended; ``complete`` says that the run came to its own
-    end. The order in which rows arrived has no influence.
+    end and that its journal is whole, ``remarks`` what is odd about that. The order in which rows arrived has no
+    influence.
     """
     plans: dict[str, dict[str, Planned]] = {}
     for plan in planned:
@@ -62,8 +76,9 @@ def build_sheets(
         attempts.setdefault(serial, {})[row_id] = arrived[serial, row_id]
     serials = [serial for serial, of_device in plans.items() if any(p.selected for p in of_device.values())]
     serials = list(dict.fromkeys([*serials, *(s for s in plans if s in attempts), *attempts]))
+    end = _End(complete=complete, finished_at=finished_at, state=state, remarks=tuple(remarks))
     return [
-        _build_sheet(run, plans.get(serial, {}), attempts.get(serial, {}), frozenset(running), complete, finished_at)
+        _build_sheet(run, plans.get(serial, {}), attempts.get(serial, {}), frozenset(running), end)
         for serial in serials
     ]
 
@@ -73,8 +88,7 @@ def _build_sheet(
     plans: dict[str, Planned],
     attempts: dict[str, list[Row]],
     running: frozenset[str],
-    complete: bool,
-    finished_at: str | None,
+    end: _End,
 ) -> Sheet:
     rows = [
         _combine(attempts[row_id]) if row_id in attempts else _never_arrived(plan, running)
@@ -88,29 +102,41 @@ def _build_sheet(
     deselected = sum(not plan.selected for plan in plans.values())
     absent = sum(plan.test != LIMITS_FILE and row_id not in attempts for row_id, plan in plans.items())
     verdict = device_verdict(rows)
-    if verdict is DeviceVerdict.ACCEPTED and (not complete or missing or deselected or run.partial):
+    if verdict is DeviceVerdict.ACCEPTED and (not end.complete or missing or deselected or run.partial):
         verdict = DeviceVerdict.NOT_PROVEN
     rows.sort(key=lambda row: -WORST_LAST.index(row.verdict))  # stable: the order of the plan within a verdict
-    complete = complete and not missing
+    complete = end.complete and not missing
     present = [row.verdict for row in rows]
     device = next(iter(plans.values())).device if plans else rows[0].device
     return Sheet(
         run_id=run.run_id,
         verdict=verdict,
-        sentence=_sentence(verdict, rows, complete, missing, deselected, absent, run.partial),
+        sentence=_sentence(verdict, rows, complete, missing, deselected, absent, run.partial, end.remarks),
+        state="stopped" if missing and end.state == "complete" else end.state,
         complete=complete,
+        remarks=end.remarks,
         simulated=any(row.simulated for row in rows),
-        device=DeviceInfo(serial=device.serial, model=device.model, batch=run.batch or device.batch),
+        device=_device(run, device),
+        customer=run.customer,
         station=run.station,
         software=run.software,
+        procedure=run.procedure,
         conditions=run.conditions,
         reference=run.reference,
         operator=run.operator,
         started_at=run.started_at,
-        finished_at=finished_at,
+        finished_at=end.finished_at,
+        files=run.files,
         counts={v.value: present.count(v) for v in reversed(WORST_LAST) if v in present},
         rows=tuple(rows),
     )
+
+
+def _device(run: RunInfo, device: DeviceInfo) -> DeviceRecord:
+    """What the bench file said of the device; a journal of an older version has only what its rows say."""
+    known = DeviceRecord(serial=device.serial, model=device.model, batch=device.batch)
+    record = next((each for each in run.devices if each.serial == device.serial), known)
+    return msgspec.structs.replace(record, batch=run.batch or record.batch)
 
 
 def _believable(row: Row) -> Row:
@@ -156,25 +182,28 @@ def _combine(group: Sequence[Row]) -> Row:
         # A test whose teardown failed after its call reports twice in one attempt.
         what = "attempts" if len({attempt.attempt for attempt in history}) > 1 else "reports of this row"
         reason = f"{len(history)} {what}: {listed}; the worst counts. {row.reason}"
-    facts = {**row.evidence.facts, "attempts": [_attempt(attempt) for attempt in history]}
     return msgspec.structs.replace(
         row,
         verdict=verdict,
         reason=reason.strip(),
         required=required,
         simulated=any(attempt.simulated for attempt in history),
-        evidence=msgspec.structs.replace(row.evidence, facts=facts),
+        attempts=tuple(map(_attempt, history)),
     )
 
 
-def _attempt(row: Row) -> dict[str, Any]:
-    return {
-        "attempt": row.attempt,
-        "verdict": row.verdict.value,
-        "value": row.value,
-        "reason": row.reason,
-        "started_at": row.started_at,
-    }
+def _attempt(row: Row) -> Attempt:
+    return Attempt(
+        attempt=row.attempt,
+        verdict=row.verdict,
+        reason=row.reason,
+        value=row.value,
+        uncertainty=row.uncertainty,
+        margin=row.margin,
+        started_at=row.started_at,
+        duration_s=row.duration_s,
+        evidence=row.evidence,
+    )
 
 
 def _never_arrived(plan: Planned, running: frozenset[str]) -> Row:
@@ -219,15 +248,19 @@ def _sentence(
     deselected: int,
     absent: int,
     not_planned: str | None,
+    remarks: Sequence[str],
 ) -> str:
-    required = [row for row in rows if row.required]
+    applicable = [row for row in rows if row.verdict is not Verdict.NOT_APPLICABLE]
+    required = [row for row in applicable if row.required]
+    others = len(rows) - len(applicable)
+    not_applicable = f" {_count(others, 'row')} {_is(others)} not applicable." if others else ""
     total = _count(len(required), "required row")
     failed = [row for row in required if row.verdict is Verdict.FAIL]
     unproven = [row for row in required if row.verdict not in (Verdict.PASS, Verdict.FAIL)]
     incomplete = "" if complete else " The run is incomplete."
     partial = f" {_count(deselected, 'row')} {_were(deselected)} deselected." if deselected else ""
     partial += f" {not_planned}" if not_planned else ""
-    tail = incomplete + partial
+    tail = not_applicable + incomplete + partial
     if failed:
         first = _what_happened(failed[0], rows)
         return f"{len(failed)} of {total} failed{_first(failed)} {first}.{tail}"
@@ -243,7 +276,11 @@ def _sentence(
         return f"{passed}; the run ended before {missing} of them {_were(missing)} measured.{partial}"
     if partial:
         return f"{passed}, but this is a partial run:{partial}{incomplete}"
-    return f"{passed}." if verdict is DeviceVerdict.ACCEPTED else f"{passed}, but the run did not come to its own end."
+    if verdict is DeviceVerdict.ACCEPTED:
+        return f"{passed}.{not_applicable}"
+    if remarks:
+        return f"{passed}, but the record is not whole: {remarks[0]}"
+    return f"{passed}, but the run did not come to its own end."
 
 
 def _what_happened(row: Row, rows: Sequence[Row]) -> str:
@@ -275,6 +312,10 @@ def _first(rows: Sequence[Row]) -> str:
 
 def _are(rows: Sequence[Row]) -> str:
     return "is" if len(rows) == 1 else "are"
+
+
+def _is(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def _were(number: int) -> str:

@@ -4,9 +4,13 @@
 | --------- | ------------------------------------------------------------- |
 | Planned   | the collection: every row that is expected, before it runs    |
 | Row       | the judge, in the process that ran the test                   |
+| RunInfo   | the controller, before the first test                         |
 | Sheet     | the controller at the end, from the journal alone             |
 
 All numbers are in the SI unit named beside them (bit/s, s, bytes, ratio).
+
+The docstrings are the published reference: the sentence that begins with "From" says who sets a field, and that of the
+class speaks for its fields without one. docs/reference/sheet-fields.md and sheet.schema.json are made from them.
 """
 
 from __future__ import annotations
@@ -20,38 +24,231 @@ from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
 __all__ = [
     "LIMITS_FILE",
     "SCHEMA_VERSION",
+    "Attempt",
+    "Cable",
     "DeviceInfo",
+    "DeviceRecord",
     "DeviceVerdict",
+    "EarlierRun",
     "Evidence",
+    "EvidenceFile",
+    "JournalLink",
+    "JournalSeal",
+    "Nic",
     "Planned",
+    "Procedure",
     "Row",
     "Run",
     "RunInfo",
     "SeriesPoint",
     "Sheet",
+    "State",
+    "StationInfo",
     "TesterReference",
     "Verdict",
+    "Waiver",
 ]
 
 LIMITS_FILE = "limits file"
 """In place of a test: a planned row that a limits file requires of a device and that no test of the run measures."""
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "2.0"
+
+State = Literal["running", "killed", "stopped", "complete"]
+"""Of a run: it goes on; its process ended without a word; it was ended early (Ctrl-C, -x); it came to its own end."""
 
 
 class DeviceInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The thing under test."""
+    """The thing under test, as each row names it. From the bench file."""
 
     serial: str
-    """Serial number; it names the sheet."""
+    """Serial number; it names the sheet. Where the profile of the model has a `serial_pattern`, it matches that."""
     model: str | None = None
-    """Model name, as in the bench file."""
+    """Model name; a profile of that name says what is known of the model."""
     batch: str | None = None
-    """Production batch or delivery."""
+    """Production batch, or lot of a delivery. From --netperf-batch, or the bench file."""
+
+
+class DeviceRecord(DeviceInfo, frozen=True, kw_only=True):
+    """The thing under test, with everything that tells it from others of its kind. From the bench file."""
+
+    part_number: str | None = None
+    """Part number of the vendor."""
+    hardware_revision: str | None = None
+    """Revision of the hardware."""
+    macs: tuple[str, ...] = ()
+    """MAC addresses of its ports, in small letters."""
+    firmware: str | None = None
+    """Version of the firmware or of the operating system on it."""
+    bios: str | None = None
+    """Version of its BIOS or boot loader."""
+    nic_stepping: str | None = None
+    """Stepping (silicon revision) of its network controllers, such as "I225-V B3"."""
+
+
+class Nic(msgspec.Struct, frozen=True, kw_only=True):
+    """A physical port that the bench file names, as this machine has it. From the machine."""
+
+    port: str
+    """Its name in the bench file. From the bench file."""
+    used_by: str
+    """Device (or "station"), link and end that it is for, such as "R86S-U4-0007/sfp/a". From the bench file."""
+    interface: str | None = None
+    """Name that the kernel gave it; null when the port was not there."""
+    mac: str | None = None
+    """Its MAC address."""
+    driver: str | None = None
+    """Kernel driver."""
+    pci: str | None = None
+    """PCI address; null for a port that is on none."""
+    pci_id: str | None = None
+    """PCI vendor and device, such as "8086:15f3"."""
+    revision: str | None = None
+    """PCI revision: the stepping of the controller, such as "0x03"."""
+
+
+class Cable(msgspec.Struct, frozen=True, kw_only=True):
+    """What joins the ports of a link. From the bench file."""
+
+    used_by: str
+    """Device (or "station") and link, such as "R86S-U4-0007/sfp"."""
+    media: str | None = None
+    """Medium, such as "2.5GBASE-T" or "dac"."""
+    cable: str | None = None
+    """Which cable or transceiver, such as its inventory number."""
+
+
+class StationInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Where it was measured. From the machine."""
+
+    name: str | None = None
+    """Name of the bench. From the bench file, or the host's name."""
+    location: str | None = None
+    """Where it stands. From the bench file."""
+    host: str | None = None
+    """Name of the machine."""
+    system: str | None = None
+    """Its operating system."""
+    kernel: str | None = None
+    """Release of its kernel."""
+    machine: str | None = None
+    """Its architecture."""
+    product: str | None = None
+    """What its maker calls the machine (DMI)."""
+    bios: str | None = None
+    """Version and date of its BIOS (DMI)."""
+    cpu: str | None = None
+    """Model of its processor."""
+    cpus: int | None = None
+    """CPUs that the run could use."""
+    congestion_control: str | None = None
+    """TCP congestion control that the kernel uses unless a link asks for another."""
+    nics: tuple[Nic, ...] = ()
+    """The physical ports that the bench file names for the devices of this run and for the station."""
+    cables: tuple[Cable, ...] = ()
+    """The cables that the bench file names for them."""
+
+
+class EvidenceFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that the result rests on. From the machine."""
+
+    what: str
+    """What it is: "bench file", "limits file", "waivers file"."""
+    name: str
+    """The path as the user gave it."""
+    sha256: str
+    """SHA-256 of its bytes, in hexadecimal."""
+    bytes: int
+    """Its size."""
+    copy: str | None = None
+    """The copy of it below the output folder; null when none could be made."""
+
+
+class Procedure(msgspec.Struct, frozen=True, kw_only=True):
+    """By what it was measured and judged. From the machine."""
+
+    suite: str | None = None
+    """Name of the test suite. From --netperf-suite, or the name of pytest's rootdir."""
+    version: str | None = None
+    """Version of the suite. From --netperf-suite-version."""
+    commit: str | None = None
+    """Git commit of the suite; null when it is in no git work tree."""
+    modified: bool | None = None
+    """True when files of the suite differ from that commit; null when there is none."""
+    command: str | None = None
+    """The command line."""
+    bench_file: str | None = None
+    """Bench file, as it was given. From --netperf-bench."""
+    bench_sha256: str | None = None
+    """SHA-256 of the bench file; null for the built-in bench."""
+    limits_file: str | None = None
+    """Limits file, as it was given. From --netperf-limits."""
+    limits_sha256: str | None = None
+    """SHA-256 of the limits file."""
+    decision_rule: str | None = None
+    """The decision rule of the run, and what chance of a wrong verdict it leaves (ISO/IEC 17025, 7.8.6). A row that
+    was judged by another names it. From --netperf-rule and --netperf-role."""
+
+
+class Waiver(msgspec.Struct, frozen=True, kw_only=True):
+    """A concession: somebody takes a device although a row of it failed. From the waivers file."""
+
+    who: str
+    """Who takes the responsibility."""
+    why: str
+    """Why it may be taken all the same."""
+    until: str
+    """The last day (UTC) on which it holds, as YYYY-MM-DD."""
+    serial: str
+    """Serial of the device."""
+    row: str
+    """Id of the row; "*" stands for any text."""
+    where: str
+    """File and position, such as "waivers.toml: waiver 2"."""
+    covers: tuple[str, ...] = ()
+    """Ids of the rows of this sheet that it covers. From the ledger."""
+    problem: str | None = None
+    """Why it covers nothing, or not everything that it names: expired, no such row, a row that did not fail ... From
+    the ledger."""
+
+
+class EarlierRun(msgspec.Struct, frozen=True, kw_only=True):
+    """An earlier run with a sheet of the same serial. From the sheets in the output folder."""
+
+    run_id: str
+    """The earlier run."""
+    started_at: str
+    """Its start, UTC, ISO 8601."""
+    verdict: DeviceVerdict
+    """Its verdict."""
+    complete: bool
+    """Whether it came to its own end with every planned row."""
+    sheet: str
+    """Its sheet.json, below the output folder."""
+    digest: str | None = None
+    """Digest of that sheet; null for one of an older version."""
+
+
+class JournalLink(msgspec.Struct, frozen=True, kw_only=True):
+    """A place in a journal. From the controller."""
+
+    run_id: str
+    """The run whose journal it is."""
+    line: int
+    """Number of the event there, from 0."""
+    sha256: str
+    """SHA-256 of that line; it stands for all lines before it, because each has the digest of the one before."""
+
+
+class JournalSeal(JournalLink, frozen=True, kw_only=True):
+    """The last line of the journal that a sheet is made from. From the controller."""
+
+    path: str
+    """The journal, below the output folder."""
 
 
 class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Throughput of one interval, for the plot."""
+    """Throughput of one interval, for the plot. From iperf3."""
 
     start_s: float
     """Start of the interval in s after the counted window began; below zero for what was omitted before it."""
@@ -64,7 +261,7 @@ class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a repeated measurement."""
+    """One run of a repeated measurement. From the measurement."""
 
     throughput_bps: float | None = None
     """What its receiver got, in bit/s; None when that is not known."""
@@ -73,23 +270,44 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why the value can, or cannot, be believed. Everything a stranger needs to judge the row again."""
+    """Why the value can, or cannot, be believed. Everything a stranger needs to judge the row again.
+    From the measurement."""
 
     series: tuple[SeriesPoint, ...] = ()
     """Throughput over time."""
     series_from: Literal["receiver", "sender"] | None = None
     """The end that counted the series."""
     facts: dict[str, Any] = {}
-    """Flat name -> number or text: received_bytes, retransmits, port counters, tester CPU, commands, versions ...
-
-    The ledger adds ``attempts`` to a row that took several: a list with attempt, verdict, value, reason, started_at.
-    """
+    """Flat name -> number or text: received_bytes, retransmits, port counters, tester CPU, commands, versions ..."""
     doubts: tuple[str, ...] = ()
     """One sentence each: what was seen, what it means, what to do next."""
     documents: dict[str, str] = {}
     """Raw tool output, untouched: client, server."""
     runs: tuple[Run, ...] = ()
     """Every run of a repeated measurement, in their order; the rest is then that of the slowest, or the worst."""
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several attempts at a row. From the judge."""
+
+    attempt: int
+    """1 for the first run of the test, 2 for its first rerun ..."""
+    verdict: Verdict
+    """What this attempt said."""
+    reason: str
+    """Why."""
+    value: float | None = None
+    """What it measured, in the unit of the row; null when nothing was."""
+    uncertainty: float | None = None
+    """As of the row."""
+    margin: float | None = None
+    """As of the row."""
+    started_at: str | None = None
+    """UTC, ISO 8601."""
+    duration_s: float | None = None
+    """Time the test took, in s."""
+    evidence: Evidence = Evidence()
+    """Why its value can, or cannot, be believed."""
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +332,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One judged quantity of one measurement of one device."""
+    """One judged quantity of one measurement of one device. From the judge."""
 
     id: str
     """Unique in its run; the same in every attempt."""
@@ -175,10 +393,15 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """UTC, ISO 8601."""
     duration_s: float | None = None
     """Time the test took, in s."""
+    attempts: tuple[Attempt, ...] = ()
+    """Every attempt, when there were several; the row itself is then the worst of them. From the ledger."""
+    waived: bool = False
+    """True for a FAIL that a waiver of the sheet covers. From the ledger."""
 
 
 class TesterReference(msgspec.Struct, frozen=True, kw_only=True):
-    """What the tester can do without the device (RFC 9411 section 5): TCP, one stream, over a link of its own."""
+    """What the tester can do without the device (RFC 9411 section 5): TCP, one stream, over a link of its own.
+    From the tester reference."""
 
     link: str
     """The link it was measured over: an unshaped veth pair, or a cable-only link that the bench file names."""
@@ -207,55 +430,84 @@ class TesterReference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What is common to all rows of a run."""
+    """What is common to all rows of a run; the first line of its journal."""
 
     run_id: str
     started_at: str
-    station: dict[str, Any] = {}
-    """name, location, host, kernel, cpu, cpus ..."""
+    station: StationInfo = StationInfo()
     software: dict[str, Any] = {}
     """pytest_netperf, pytest, python, iperf3, engine ..."""
+    procedure: Procedure = Procedure()
     conditions: dict[str, Any] = {}
-    """bench file and its SHA-256, limits file and its SHA-256, command line, decision rule, operator ..."""
+    """profile, duration_s, omit_s, measurement_slots ..."""
     operator: str | None = None
+    customer: str | None = None
     batch: str | None = None
     partial: str | None = None
     """Why tests may be missing from the plan itself (--lf leaves out whole files unseen); None when none can be."""
     reference: tuple[TesterReference, ...] = ()
+    devices: tuple[DeviceRecord, ...] = ()
+    """What the bench file says of the devices of this run."""
+    files: tuple[EvidenceFile, ...] = ()
+    waivers: tuple[Waiver, ...] = ()
+    """As the waivers file has them, without ``covers`` and ``problem``."""
+    previous: JournalLink | None = None
+    """Where the newest other journal of the output folder ended when this run began."""
 
 
 class Sheet(msgspec.Struct, frozen=True, kw_only=True):
-    """The acceptance sheet of one device of one run."""
+    """The acceptance sheet of one device of one run. From the controller."""
 
     schema_version: str = SCHEMA_VERSION
     """Version of this schema, major.minor; a new minor version only adds keys."""
+    digest: str | None = None
+    """SHA-256 of this sheet in canonical JSON (RFC 8785) without this key; with the run id it names the sheet."""
     run_id: str
     """The run that made this sheet."""
     verdict: DeviceVerdict
-    """ACCEPTED, REJECTED or NOT PROVEN."""
+    """ACCEPTED, ACCEPTED WITH WAIVER, REJECTED or NOT PROVEN: the final verdict of this run. From the ledger."""
     sentence: str
-    """One sentence that says why."""
+    """One sentence that says why. From the ledger."""
+    state: State = "complete"
+    """How the run ended: "complete", "stopped" (Ctrl-C, -x, a row that never arrived) or "killed"."""
     complete: bool
-    """False when the run was killed or stopped before all planned rows arrived."""
+    """False when the run was killed or stopped before all planned rows arrived, or its journal is not whole."""
+    remarks: tuple[str, ...] = ()
+    """What is odd about the record (lines of the journal that are lost, a clock that was set back)."""
     simulated: bool
     """True when any row was measured on a simulated link."""
-    device: DeviceInfo
-    """The device this sheet is about."""
-    station: dict[str, Any]
+    device: DeviceRecord
+    """The device this sheet is about; the sheet speaks of this one only."""
+    customer: str | None = None
+    """Whom the device is for. From --netperf-customer."""
+    station: StationInfo
     """The bench and its host."""
     software: dict[str, Any]
-    """Name -> version."""
+    """Name -> version, of every tool. From the machine."""
+    procedure: Procedure
+    """By what it was measured and judged."""
     conditions: dict[str, Any]
-    """Conditions of the whole run: bench file, limits file, command line ..."""
+    """Conditions of the whole run: profile, length of the traffic, measurement slots ... From the options."""
     reference: tuple[TesterReference, ...] = ()
-    """What the tester can do without the device, for the speeds and MTUs of this run."""
+    """What the tester can do without the device, for the speeds and MTUs of this run. From the tester reference."""
     operator: str | None = None
-    """Who ran it."""
+    """Who ran it. From --netperf-operator."""
     started_at: str
     """Start of the run, UTC, ISO 8601."""
     finished_at: str | None = None
     """End of the run, UTC, ISO 8601; None when it did not come to its own end."""
+    first_pass: DeviceVerdict | None = None
+    """Verdict of the first run of this serial that came to its own end, this one included; null when none did. From
+    the sheets in the output folder."""
+    earlier: tuple[EarlierRun, ...] = ()
+    """Earlier runs of the same serial in the output folder, oldest first: with any, this one is a retest."""
+    waivers: tuple[Waiver, ...] = ()
+    """The waivers for this device, also those that cover nothing."""
+    files: tuple[EvidenceFile, ...] = ()
+    """Files that the result rests on."""
+    journal: JournalSeal | None = None
+    """The place in the journal up to which this sheet was made from it."""
     counts: dict[str, int] = {}
-    """Verdict -> number of rows."""
+    """Verdict -> number of rows. From the ledger."""
     rows: tuple[Row, ...] = ()
     """Worst first, then in the order of the plan."""

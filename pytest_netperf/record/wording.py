@@ -114,7 +114,7 @@ def zero_loss_text(row: Row) -> str:
 
 def differing_rules(sheet: Sheet) -> bool:
     """Whether a row was judged by another decision rule than that of the run: each row then names its own."""
-    usual = str(sheet.conditions.get("decision_rule", "")).partition(":")[0]
+    usual = (sheet.procedure.decision_rule or "").partition(":")[0]
     return any(row.rule not in (None, usual) for row in sheet.rows)
 
 

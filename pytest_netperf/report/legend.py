@@ -28,6 +28,11 @@ ROW_LEGEND: tuple[tuple[Verdict, str, str], ...] = (
 
 DEVICE_LEGEND: tuple[tuple[DeviceVerdict, str, str], ...] = (
     (DeviceVerdict.ACCEPTED, "Every required row is PASS, and there is at least one.", "Accept the device."),
+    (
+        DeviceVerdict.ACCEPTED_WITH_WAIVER,
+        "A required row is FAIL, and a waiver takes the device all the same; every other required row is PASS.",
+        "Accept the device on the conditions of the waiver.",
+    ),
     (DeviceVerdict.REJECTED, "At least one required row is FAIL.", "Do not accept the device."),
     (
         DeviceVerdict.NOT_PROVEN,

@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 from markupsafe import Markup
 
 from pytest_netperf.judge.method import BETWEEN_RUNS
 from pytest_netperf.judge.run_to_run import SOURCE
 from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.quantities import format_value
-from pytest_netperf.record.schema import Row, Sheet
+from pytest_netperf.record.schema import Attempt, Row, Sheet
 from pytest_netperf.record.wording import (
     conditions_text,
     differing_rules,
@@ -53,7 +54,7 @@ def page_context(sheet: Sheet, *, json_sha256: str, journal_sha256: str | None =
         "sentence": typeset(sheet.sentence),
         "started": moment_text(sheet.started_at),
         "finished": moment_text(sheet.finished_at),
-        "station": sheet.station.get("name") or "-",
+        "station": sheet.station.name or "-",
         "passed": sum(row.verdict is Verdict.PASS for row in required),
         "required": len(required),
         "notes": notes[:_NOTES_IN_FRONT],
@@ -65,8 +66,9 @@ def page_context(sheet: Sheet, *, json_sha256: str, journal_sha256: str | None =
         "tables": [
             (title, _flat(table))
             for title, table in (
+                ("Procedure", _plain(sheet.procedure)),
                 ("Conditions", sheet.conditions),
-                ("Station", sheet.station),
+                ("Station", _plain(sheet.station)),
                 ("Software", sheet.software),
                 ("Tester reference", reference_table(sheet.reference)),
             )
@@ -152,8 +154,7 @@ def _runs(rows: Iterable[Row]) -> Iterable[dict[str, Any]]:
         drawn.add(key)
     for row in rows:
         evidence = row.evidence
-        attempts = evidence.facts.get("attempts")
-        if not (show[id(row)] or evidence.doubts or attempts):
+        if not (show[id(row)] or evidence.doubts or row.attempts):
             continue
         bounds = row.unit == "bit/s"
         facts = [
@@ -184,7 +185,7 @@ def _runs(rows: Iterable[Row]) -> Iterable[dict[str, Any]]:
             "uncertainty": _uncertainty(row),
             "reference": reference_text(row),
             "doubts": evidence.doubts,
-            "attempts": [_attempt(item, row.unit) for item in attempts] if isinstance(attempts, list) else [],
+            "attempts": [_attempt(item, row.unit) for item in row.attempts],
         }
 
 
@@ -228,8 +229,20 @@ def _uncertainty(row: Row) -> str:
     return ", ".join([*parts, *([note] if isinstance(note, str) else [])])
 
 
-def _attempt(item: dict[str, Any], unit: str) -> dict[str, Any]:
-    return {**item, "value": value_text(item.get("value"), unit), "started_at": moment_text(item.get("started_at"))}
+def _plain(struct: Any) -> dict[str, Any]:
+    """A struct as a table, without what is empty."""
+    table: dict[str, Any] = msgspec.to_builtins(struct)
+    return {name: value for name, value in table.items() if value not in (None, [])}
+
+
+def _attempt(item: Attempt, unit: str) -> dict[str, Any]:
+    return {
+        "attempt": item.attempt,
+        "verdict": item.verdict.value,
+        "value": value_text(item.value, unit),
+        "started_at": moment_text(item.started_at),
+        "reason": item.reason,
+    }
 
 
 def _name(row: Row) -> str:

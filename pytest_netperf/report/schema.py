@@ -1,7 +1,8 @@
-"""The JSON Schema of sheet.json, generated from the structs of `pytest_netperf.record.schema`.
+"""The JSON Schema of sheet.json and the page about its keys, made from the structs of `pytest_netperf.record.schema`.
 
-The published copy is docs/reference/sheet.schema.json; ``python -m pytest_netperf.report.schema`` prints it, and a test
-holds the two equal. Descriptions are the docstrings of the fields, so that they are written once.
+The published copies are docs/reference/sheet.schema.json and docs/reference/sheet-fields.md; ``python -m
+pytest_netperf.report.schema`` prints the first, with ``--page`` the second, and a test holds them equal. Descriptions
+are the docstrings of the structs and their fields, so that they are written once.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import ast
 import inspect
 import json
 import re
+import sys
 from typing import Any
 
 import msgspec
@@ -17,7 +19,7 @@ import msgspec
 from pytest_netperf.record import schema as record_schema
 from pytest_netperf.record.schema import SCHEMA_VERSION, Sheet
 
-__all__ = ["SCHEMA_ID", "sheet_schema", "sheet_schema_text"]
+__all__ = ["SCHEMA_ID", "sheet_fields_text", "sheet_schema", "sheet_schema_text"]
 
 SCHEMA_ID = f"urn:pytest-netperf:schema:sheet:{SCHEMA_VERSION}"
 
@@ -52,13 +54,45 @@ def sheet_schema_text() -> str:
     return json.dumps(sheet_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
+def sheet_fields_text() -> str:
+    """The page about every key of a sheet: what it means and who sets it."""
+    descriptions = _field_descriptions()
+    lines = [
+        "# Keys of the sheet",
+        "",
+        f"Every key of `sheet.json`, schema version {SCHEMA_VERSION}, its meaning and where it comes from. Made from",
+        "the structs of `pytest_netperf.record.schema` by `python -m pytest_netperf.report.schema --page`.",
+    ]
+    for name in sheet_schema()["$defs"]:
+        struct = getattr(record_schema, name, None)
+        if not (isinstance(struct, type) and issubclass(struct, msgspec.Struct)):
+            continue
+        meaning, source = _parted(inspect.getdoc(struct) or "")
+        lines += ["", f"## {name}", "", meaning, "", "| key | meaning | from |", "| --- | --- | --- |"]
+        for field in struct.__struct_fields__:
+            text, own = _parted(descriptions.get(name, {}).get(field, ""))
+            lines.append(f"| `{field}` | {text} | {own or source} |".replace("  ", " "))
+    return "\n".join(lines) + "\n"
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """A description without its sentence that begins with "From", and what that sentence says."""
+    match = re.fullmatch(
+        r"(.*?)(?:\s*\bFrom ([^.]+(?:\.\w[^.]*)*)\.)?", " ".join(text.replace("``", "`").split()), re.DOTALL
+    )
+    assert match is not None
+    return match[1], match[2] or ""
+
+
 def _field_descriptions() -> dict[str, dict[str, str]]:
-    """Class -> field -> the docstring that follows it in the source."""
+    """Class -> field -> the docstring that follows it in the source; a class has those of its bases too."""
     tree = ast.parse(inspect.getsource(record_schema))
     found: dict[str, dict[str, str]] = {}
     for node in tree.body:
         if not isinstance(node, ast.ClassDef):
             continue
+        for base in node.bases:
+            found.setdefault(node.name, {}).update(found.get(getattr(base, "id", ""), {}))
         for field, text in zip(node.body, node.body[1:], strict=False):
             if (
                 isinstance(field, ast.AnnAssign)
@@ -73,4 +107,4 @@ def _field_descriptions() -> dict[str, dict[str, str]]:
 
 
 if __name__ == "__main__":
-    print(sheet_schema_text(), end="")
+    print(sheet_fields_text() if "--page" in sys.argv[1:] else sheet_schema_text(), end="")

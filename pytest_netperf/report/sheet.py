@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pytest_netperf.errors import RecordError
-from pytest_netperf.record.canonical import clean_row, encode, sha256
+from pytest_netperf.record.canonical import sha256
 from pytest_netperf.record.schema import Sheet
+from pytest_netperf.record.sheet_file import sealed, sheet_bytes
 from pytest_netperf.report.csv_table import sheets_csv
 from pytest_netperf.report.form import SheetForm
 
@@ -57,17 +58,17 @@ class SheetPaths(msgspec.Struct, frozen=True):
 
 
 def sheet_json(sheet: Sheet) -> bytes:
-    """The sheet as JSON after docs/reference/sheet.schema.json, in UTF-8, numbers in SI units, NaN as null."""
-    clean = msgspec.structs.replace(sheet, rows=tuple(map(clean_row, sheet.rows)))
-    return msgspec.json.format(encode(clean), indent=2) + b"\n"
+    """The sheet as JSON after docs/reference/sheet.schema.json, in UTF-8, numbers in SI units, NaN as null, with its
+    digest."""
+    return sheet_bytes(sealed(sheet))
 
 
 def sheet_html(sheet: Sheet, *, json_sha256: str | None = None, journal_sha256: str | None = None) -> bytes:
     """The sheet as one HTML file: no script, nothing loaded from elsewhere, every text of a user escaped."""
     from pytest_netperf.report.page import page_context
 
-    clean = msgspec.structs.replace(sheet, rows=tuple(map(clean_row, sheet.rows)))
-    context = page_context(clean, json_sha256=json_sha256 or sha256(sheet_json(sheet)), journal_sha256=journal_sha256)
+    clean = sealed(sheet)
+    context = page_context(clean, json_sha256=json_sha256 or sha256(sheet_bytes(clean)), journal_sha256=journal_sha256)
     return _template().render(context).encode("utf-8", "replace")
 
 

@@ -37,6 +37,7 @@ _MARKUP: dict[Verdict | DeviceVerdict, dict[str, bool]] = {
     Verdict.ERROR: {"red": True, "bold": True},
     Verdict.CRASHED: {"red": True, "bold": True},
     DeviceVerdict.ACCEPTED: {"green": True, "bold": True},
+    DeviceVerdict.ACCEPTED_WITH_WAIVER: {"yellow": True, "bold": True},
     DeviceVerdict.REJECTED: {"red": True, "bold": True},
     DeviceVerdict.NOT_PROVEN: {"yellow": True, "bold": True},
 }

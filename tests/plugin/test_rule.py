@@ -50,7 +50,7 @@ def test_a_guarded_run_says_its_rule_and_decides_what_is_clear(rule_project):
         "--netperf-bench=bench.toml", "--netperf-duration=5", "--netperf-rule=guarded", "--netperf-role=vendor"
     )
     assert outcome(run) == {"test_fast": "PASS", "test_slow": "FAIL", "test_power": "INCONCLUSIVE"}, run.text
-    rule = run.sheet["conditions"]["decision_rule"]
+    rule = run.sheet["procedure"]["decision_rule"]
     assert rule.startswith("guarded (vendor): PASS needs the value better than the limit by U (k = 2)")
     assert "A device at the limit is wrongly accepted in at most 2.5 % of the runs" in rule
     (page,) = run.output.glob("*/*/sheet.html")
@@ -82,12 +82,12 @@ def test_a_guarded_run_says_its_rule_and_decides_what_is_clear(rule_project):
 def test_one_second_has_no_uncertainty_which_matters_under_guarded_alone(rule_project):
     simple = rule_project.run("--netperf-bench=bench.toml")
     assert outcome(simple) == {"test_fast": "PASS", "test_slow": "FAIL", "test_power": "PASS"}, simple.text
-    assert simple.sheet["conditions"]["decision_rule"].startswith("simple: the value is compared with the limit")
+    assert simple.sheet["procedure"]["decision_rule"].startswith("simple: the value is compared with the limit")
     ini = (rule_project.path / "pytest.ini").read_text().strip()
     rule_project.write({"pytest.ini": f"{ini}\nnetperf_rule = guarded\nnetperf_role = buyer\n"})
     guarded = rule_project.run("--netperf-bench=bench.toml", "-n2")
     assert set(outcome(guarded).values()) == {"INCONCLUSIVE"}, guarded.text
-    assert guarded.sheet["conditions"]["decision_rule"].startswith("guarded (buyer): FAIL needs the value worse")
+    assert guarded.sheet["procedure"]["decision_rule"].startswith("guarded (buyer): FAIL needs the value worse")
     assert guarded.code != 0
     for run in (simple, guarded):
         for row in run.sheet["rows"]:

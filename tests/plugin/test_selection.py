@@ -173,7 +173,7 @@ def test_a_rerun_never_turns_a_failure_into_an_acceptance(project, workers):
     run.has("2 passed", "1 rerun")  # pytest is content
     row = run.rows["test_flaky[SIM-0001]::power"]
     assert (row["verdict"], row["value"]) == ("FAIL", 16)
-    attempts = row["evidence"]["facts"]["attempts"]
+    attempts = row["attempts"]
     assert [(each["attempt"], each["verdict"], each["value"]) for each in attempts] == [
         (1, "FAIL", 16),
         (2, "PASS", 13),
@@ -188,7 +188,7 @@ def test_a_rerun_of_an_inconclusive_test_keeps_both_attempts(project):
     run = project.run("--reruns=1", "-k", "flaky")
     row = run.rows["test_flaky[SIM-0001]::power"]
     assert row["verdict"] == "INVALID"
-    assert [each["verdict"] for each in row["evidence"]["facts"]["attempts"]] == ["INVALID", "PASS"]
+    assert [each["verdict"] for each in row["attempts"]] == ["INVALID", "PASS"]
     assert run.code == 1
 
 

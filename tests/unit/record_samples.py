@@ -3,13 +3,13 @@
 import msgspec
 
 from pytest_netperf.judge.verdict import Verdict
-from pytest_netperf.record.schema import DeviceInfo, Evidence, Planned, Row, RunInfo, SeriesPoint
+from pytest_netperf.record.schema import DeviceInfo, Evidence, Planned, Row, RunInfo, SeriesPoint, StationInfo
 
 DEVICE = DeviceInfo(serial="R86S-U4-0008", model="R86S-U4", batch="2026-48")
 RUN = RunInfo(
     run_id="20261130T1912-7f3a",
     started_at="2026-11-30T19:12:03+00:00",
-    station={"name": "bench-1", "cpus": 4},
+    station=StationInfo(name="bench-1", cpus=4),
     software={"iperf3": "3.12"},
     conditions={"bench": "bench.toml"},
     operator="night shift",

@@ -680,7 +680,7 @@ def test_a_physical_cable():
         ('fault = { loss = "1 %" }', "fault", "a reference shows what the tester can do, so it has no fault"),
         ("shaped = false", "shaped", "an unshaped pair is measured in any case"),
         ("mtu = 9000", "mtu", "a reference is measured at the MTUs that the tests need"),
-        ("cable = 1", "cable", "unknown key"),
+        ("cables = 1", "cables", "unknown key"),
     ],
 )
 def test_a_reference_is_a_cable_only(line, where, problem):

@@ -48,6 +48,7 @@ from pytest_netperf.marks import _REQUIREMENTS, _SETTINGS
 from pytest_netperf.observe.measure import Measurement
 from pytest_netperf.quantities import parse_duration, parse_value, quantities
 from pytest_netperf.record import schema
+from pytest_netperf.report.schema import sheet_fields_text
 from pytest_netperf.units import read
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -430,21 +431,31 @@ def test_keys_of_the_bench_file(heading: str, document: str, place: str) -> None
     assert sorted(first_codes("reference/bench-file.md", heading)) == sorted(_known_keys(document, place))
 
 
-@pytest.mark.parametrize("name", ["Sheet", "Row", "Evidence", "TesterReference", "SeriesPoint"])
-def test_keys_of_the_sheet(name: str) -> None:
-    struct = getattr(schema, name)
-    assert first_codes("reference/sheet.md", name) == [field.encode_name for field in msgspec.structs.fields(struct)]
+def test_keys_of_the_sheet() -> None:
+    """The page is made of the structs' own descriptions, so that they cannot disagree."""
+    text = sheet_fields_text()
+    assert read_page("reference/sheet-fields.md") == text, "run python -m pytest_netperf.report.schema --page"
+    for line in text.splitlines():
+        if line.startswith("| `"):
+            key, meaning, source = (cell.strip() for cell in line.strip("|").split(" | "))
+            assert meaning.endswith("."), key
+            assert source, f"nobody says who sets {key}"
+    for struct in (schema.Sheet, schema.Row, schema.DeviceRecord, schema.Attempt, schema.Waiver):
+        assert f"## {struct.__name__}\n" in text
+        assert all(f"| `{field.encode_name}` |" in text for field in msgspec.structs.fields(struct))
 
 
 def test_kinds_of_journal_lines() -> None:
     from pytest_netperf.record import journal
 
-    written = [name for name in ("run", "plan", "running", "row", "finished") if hasattr(journal.Journal, name)]
+    kinds = ("run", "plan", "running", "row", "finished", "sheet", "closed")
+    written = [name for name in kinds if hasattr(journal.Journal, name)]
+    keys = [field.name for field in msgspec.structs.fields(journal._Line)]
     rows = first_codes("reference/journal.md")
-    assert rows[5:] == written
-    assert rows[:5] == [field.name for field in msgspec.structs.fields(journal._Line)]
+    assert rows[len(keys) :] == written
+    assert rows[: len(keys)] == keys
     example = json.loads(next(block.text for block in BLOCKS if block.page.name == "journal.md"))
-    assert list(example) == rows[:5]
+    assert list(example) == keys
     assert example["journal"] == journal.JOURNAL_VERSION
 
 

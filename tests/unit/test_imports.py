@@ -40,6 +40,7 @@ PURE = (
     "record.canonical",
     "record.ledger",
     "record.migrate",
+    "record.migrate",
     "record.together",
     "errors",
 )

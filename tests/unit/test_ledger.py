@@ -207,10 +207,11 @@ def test_the_worst_attempt_counts_and_all_stay_visible():
     assert sheet.verdict is DeviceVerdict.REJECTED
     assert (row.verdict, row.value) == (Verdict.FAIL, 1.897e9)
     assert row.reason == "2 attempts: FAIL, PASS; the worst counts. The device delivered less than required."
-    assert [(a["attempt"], a["verdict"], a["value"]) for a in row.evidence.facts["attempts"]] == [
-        (1, "FAIL", 1.897e9),
-        (2, "PASS", 2.35e9),
+    assert [(a.attempt, a.verdict, a.value) for a in row.attempts] == [
+        (1, Verdict.FAIL, 1.897e9),
+        (2, Verdict.PASS, 2.35e9),
     ]
+    assert row.attempts[1].evidence == second.evidence
     assert row.evidence.facts["retransmits"] == 0
 
 

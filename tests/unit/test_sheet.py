@@ -20,7 +20,15 @@ from pytest_netperf.errors import RecordError
 from pytest_netperf.judge.doubt_reference import reference_facts
 from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
 from pytest_netperf.record.ledger import build_sheets
-from pytest_netperf.record.schema import DeviceInfo, Evidence, SeriesPoint
+from pytest_netperf.record.schema import (
+    Cable,
+    DeviceInfo,
+    DeviceRecord,
+    Evidence,
+    Procedure,
+    SeriesPoint,
+    StationInfo,
+)
 from pytest_netperf.reference import Wanted
 from pytest_netperf.report import sheet as sheet_module
 from pytest_netperf.report.legend import DEVICE_LEGEND, ROW_LEGEND, verdict_class
@@ -116,7 +124,7 @@ def test_real_sheets_keep_the_schema(sheet):
         (("rows", 0, "verdict"), "ACCEPTED"),
         (("rows", 0, "value"), "2.35 Gbit/s"),
         (("device",), {}),
-        (("schema_version",), "2.0"),
+        (("schema_version",), "3.0"),
         (("rows", 0, "evidence", "series", 0, "throughput_bps"), None),
     ],
 )
@@ -273,7 +281,13 @@ NASTY = "<script>alert(1)</script>\"'&{{ 7*7 }}</style>"
 
 def test_every_text_of_a_user_is_escaped():
     run = msgspec.structs.replace(
-        RUN, operator=NASTY, station={"name": NASTY, NASTY: {NASTY: [NASTY]}}, software={NASTY: NASTY}, run_id=NASTY
+        RUN,
+        operator=NASTY,
+        customer=NASTY,
+        station=StationInfo(name=NASTY, cables=(Cable(used_by=NASTY, media=NASTY),)),
+        procedure=Procedure(suite=NASTY),
+        software={NASTY: NASTY, "nested": {NASTY: [NASTY]}},
+        run_id=NASTY,
     )
     row = make_row(
         NASTY,
@@ -386,7 +400,7 @@ def test_a_file_in_the_way_is_left_alone(tmp_path):
 )
 def test_a_serial_number_never_leaves_the_output(tmp_path, serial):
     output = tmp_path / "out"
-    sheet = msgspec.structs.replace(good(), device=DeviceInfo(serial=serial))
+    sheet = msgspec.structs.replace(good(), device=DeviceRecord(serial=serial))
     paths = write_sheet(sheet, output)
     assert paths.html.resolve().parent.parent.parent == output.resolve()
     assert list(tmp_path.iterdir()) == [output]

@@ -8,12 +8,12 @@ from record_samples import RUN, make_row, plan_of
 from pytest_netperf.judge.count_uncertainty import ZERO_LOSS
 from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.record.ledger import build_sheets
-from pytest_netperf.record.schema import Evidence
+from pytest_netperf.record.schema import Attempt, Evidence, Procedure
 from pytest_netperf.record.wording import differing_rules, quantity_text, uncertainty_text, zero_loss_text
 from pytest_netperf.report.sheet import sheet_html
 from pytest_netperf.report.terminal import device_lines
 
-SIMPLE_RUN = msgspec.structs.replace(RUN, conditions={"decision_rule": "simple: the value is compared. By chance."})
+SIMPLE_RUN = msgspec.structs.replace(RUN, procedure=Procedure(decision_rule="simple: the value is compared. By chance."))
 
 
 def of_statistic(statistic, key, verdict=Verdict.PASS, value=2.31e9, **more):
@@ -106,7 +106,7 @@ def test_no_loss_says_what_it_leaves_possible():
 
 def test_where_u_comes_from_stands_beside_it():
     row = make_row("p1", quantity="power", unit="W", value=13.2, uncertainty=0.2, limit="<= 15 W", limit_low=None)
-    facts = {"uncertainty_from": "stated by the test", "attempts": [{"attempt": 1, "verdict": "PASS", "value": 13.2,
-             "started_at": None, "reason": "met"}]}  # fmt: skip
-    row = msgspec.structs.replace(row, evidence=Evidence(facts=facts))
+    attempt = Attempt(attempt=1, verdict=Verdict.PASS, reason="met", value=13.2)
+    facts = {"uncertainty_from": "stated by the test"}
+    row = msgspec.structs.replace(row, evidence=Evidence(facts=facts), attempts=(attempt,))
     assert "U 200 mW (k = 2), stated by the test" in sheet_html(sheet_of(row)).decode()
