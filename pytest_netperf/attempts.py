@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_netperf import collection, history
-from pytest_netperf.errors import ConfigError, MarkError, NetperfError, StationError
+from pytest_netperf.errors import ConfigError, DeviceError, MarkError, NetperfError, StationError
 from pytest_netperf.fixtures import PLAN, PROBLEM, SESSION
 from pytest_netperf.session import LinkHandle
 
@@ -278,6 +278,8 @@ def _ending(call: pytest.CallInfo[None], report: pytest.TestReport) -> Ending:
             reason=f"the test's teardown failed: {text}",
             next_step="Mend the fixture that failed; what it left behind may have disturbed the measurement.",
         )
+    if isinstance(error, DeviceError):
+        return Ending(verdict=Verdict.FAIL, reason=str(error), next_step=NOT_AS_SOLD)
     if isinstance(error, StationError):
         return Ending(
             verdict=Verdict.ERROR,

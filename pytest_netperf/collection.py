@@ -178,14 +178,13 @@ class ItemPlan:
                 "mss": settings.mss_bytes,
                 "ip_version": settings.ip_version,
                 "zerocopy": settings.zerocopy or None,
+                **settings.port_conditions,
             }
         return {key: value for key, value in known.items() if value is not None}
 
     @property
     def is_check(self) -> bool:
         """Whether the test has a link or a device, but measures nothing that could be judged: pytest's own test.
-                "zerocopy": settings.zerocopy or None,
-                **settings.port_conditions,
 
         It is in no plan; when it fails, that is a row. A limit written on the function itself makes it a measurement.
         """

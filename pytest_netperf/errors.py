@@ -6,13 +6,15 @@
     │   ├── MarkError        a netperf_link or netperf_limit mark, or an argument of a traffic call
     │   ├── LimitError       a limit, in a mark or a limits file
     │   └── QuantityError    a number, unit or quantity name
+    ├── DeviceError          the device is not what the bench says of it, before any measurement
     ├── RecordError          a journal or sheet could not be written, or is not one
     └── StationError         the bench (this machine, its tools, a peer) failed; the device is not to blame
         ├── LinkError        a link could not be brought up or proved
         ├── KeeperError      the process that owns the links died or could not start
         └── TrafficError     the traffic tool failed: missing, refused, frozen, killed
 
-A ConfigError is reported where it was written, before anything runs. A StationError makes the row ERROR, never FAIL.
+A ConfigError is reported where it was written, before anything runs. A StationError makes the row ERROR, never FAIL;
+a DeviceError makes it FAIL.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from __future__ import annotations
 __all__ = [
     "BenchError",
     "ConfigError",
+    "DeviceError",
     "KeeperError",
     "LimitError",
     "LinkError",
@@ -54,6 +57,10 @@ class LimitError(ConfigError):
 
 class QuantityError(ConfigError):
     """A number without a unit, an unknown unit, or an unknown quantity."""
+
+
+class DeviceError(NetperfError):
+    """The device is not what the bench file says that it is sold for: the row becomes FAIL with this message."""
 
 
 class RecordError(NetperfError):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pytest_netperf.collection import CHECK, UNSTATED, ItemPlan, best_case_bps
-from pytest_netperf.errors import NetperfError
+from pytest_netperf.errors import DeviceError, NetperfError
 from pytest_netperf.judge.assessment import assess_limits
 from pytest_netperf.judge.baselines import expected_text
 from pytest_netperf.judge.conditions import describe
@@ -34,7 +34,13 @@ if TYPE_CHECKING:
     from pytest_netperf.bench.baseline import Baseline
     from pytest_netperf.traffic.result import Workload
 
-__all__ = ["Ending", "rows_of", "summary", "unjudged"]
+__all__ = ["NOT_AS_SOLD", "Ending", "rows_of", "summary", "unjudged"]
+
+
+NOT_AS_SOLD = "Look at the cable and both its ends, at what the ports advertise and at the slot, or mend the bench file."
+
+
+_SAYS_NOTHING = (Verdict.PASS, Verdict.SKIPPED, Verdict.NOT_APPLICABLE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,7 +296,10 @@ def _never_measured(plan: ItemPlan, trials: list[Trial], key: str) -> Row:
 
 
 def _failed(plan: ItemPlan, key: str, workload: Workload, error: NetperfError) -> Row:
-    row = _empty(plan, key, Verdict.ERROR, str(error), "This is the bench, not the device: mend it and run again.")
+    if isinstance(error, DeviceError):
+        row = _empty(plan, key, Verdict.FAIL, str(error), NOT_AS_SOLD)
+    else:
+        row = _empty(plan, key, Verdict.ERROR, str(error), "This is the bench, not the device: mend it and run again.")
     documents: dict[str, str] = getattr(error, "documents", {})
     conditions = {**plan.conditions, "protocol": workload.protocol, "direction": workload.direction}
     return msgspec.structs.replace(row, conditions=conditions, evidence=Evidence(documents=documents))

@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_netperf.errors import ConfigError, LinkError, NetperfError
+from pytest_netperf.errors import ConfigError, DeviceError, LinkError, NetperfError
 from pytest_netperf.options import Options
 
 if TYPE_CHECKING:
@@ -227,7 +227,10 @@ class NetperfSession:
                 speed_bps=plan.link.line_rate_bps,
                 mtu=plan.settings.mtu,
                 ports=plan.link.physical_ports,
+                asked=plan.settings.of_ports,
             )
+            _refuse_unmet(lent, plan)
+            return lent
         link = bring_up(
             self._owner,
             key,
@@ -235,6 +238,7 @@ class NetperfSession:
             speed_bps=plan.link.line_rate_bps,
             mtu=plan.settings.mtu,
             fault=None if fault is None else asdict(fault),
+            asked=plan.settings.of_ports,
             keep=f"netperf-{os.getpid()}" if self.options.keep else None,
             topology=plan.link.topology,
             device={"device_mtu": plan.link.device_mtu},
@@ -242,7 +246,20 @@ class NetperfSession:
         self.kept += link.kept
         return link
 
-                asked=plan.settings.of_ports,
+    def enter_device_state(self, plan: LinkPlan) -> None:
+        """A real device goes into the state that a plan asks for. Raises LinkError."""
+        if self.device_states is not None:
+            self.device_states.enter(plan)
+
+    def device_state_facts(self, plan: LinkPlan | None) -> dict[str, str]:
+        """How the state of a real device was proved, for the evidence."""
+        proof = self.device_states.proof(plan) if self.device_states is not None and plan is not None else None
+        return {} if proof is None else {"device_state_proof": proof}
+
+    def leave_device_states(self) -> list[str]:
+        """Real devices go back into their plain state; returns what is wrong with those that do not."""
+        return [] if self.device_states is None else self.device_states.leave()
+
     def begin(self, nodeid: str, plan: ItemPlan | None = None) -> None:
         """A test begins: with an empty record, and with a keeper that lives, should the last one have died."""
         self.current = TestRun(nodeid=nodeid, plan=plan)
@@ -251,7 +268,6 @@ class NetperfSession:
             self._owner = None
             for handle in self._handles.values():
                 handle.forget()
-            asked=plan.settings.of_ports,
 
     def run_of(self, nodeid: str) -> TestRun:
         """The record of the running test, made when it is not there yet."""
@@ -283,3 +299,19 @@ class NetperfSession:
 
 def _port_names(plan: LinkPlan) -> set[str]:
     return {port.port.lower() for port in plan.link.physical_ports.values()}
+
+
+def _refuse_unmet(link: Link, plan: LinkPlan) -> None:
+    """Let go of a physical link that is not what its device is sold for. Raises DeviceError."""
+    from pytest_netperf.judge.precondition import unmet_preconditions
+
+    wish = plan.settings.negotiation
+    ports = dict(zip("ab", link.port_facts(), strict=True))
+    unmet = unmet_preconditions(ports, plan.link.speed_bps, duplex="full" if wish is None else wish.duplex)
+    if unmet:
+        said = "; ".join(unmet)
+        try:
+            link.close()
+        except LinkError as error:
+            raise DeviceError(f"{said}. And {error}") from None
+        raise DeviceError(f"{said}. No traffic was sent.")

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 from pytest_netperf.observe.observation import Observation, PcieHop, PortFacts, PortQueue
 from pytest_netperf.quantities import format_value
 
-__all__ = ["ReadPort", "hop_bps", "hop_text", "port_facts_of", "ports_read", "queue_text"]
+__all__ = ["NO_LINE", "ReadPort", "hop_bps", "hop_text", "port_facts_of", "ports_read", "queue_text"]
 
-_NO_LINE: Final = frozenset({"veth"})  # their speed is a constant of the kernel
+NO_LINE: Final = frozenset({"veth"})  # their speed is a constant of the kernel
 _SETTINGS: Final = (
     "driver", "firmware", "autoneg", "pause_autoneg", "pause_rx", "pause_tx", "eee_supported", "eee_enabled",
     "eee_active", "aspm_policy", "usb_bps",
@@ -49,7 +49,7 @@ def port_facts_of(observation: Observation) -> dict[str, Any]:
         prefix, seen = f"port_{port.name}", port.after
         known: dict[str, Any] = {name: getattr(seen, name) for name in _SETTINGS}
         known |= {"driver_version": seen.version, "bus": seen.bus_address}
-        if seen.driver not in _NO_LINE:
+        if seen.driver not in NO_LINE:
             for name in ("speed_bps", "duplex"):
                 first, last = getattr(port.before, name), getattr(seen, name)
                 known |= {name: last, **({f"{name}_before": first} if first != last else {})}

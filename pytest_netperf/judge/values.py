@@ -5,6 +5,7 @@ A bidirectional run has one value per quantity too: that of the worse direction.
 
 from __future__ import annotations
 
+from pytest_netperf.judge.port_evidence import NO_LINE, ports_read
 from pytest_netperf.observe.observation import Observation
 from pytest_netperf.traffic.framing import rates_of
 from pytest_netperf.traffic.result import Result
@@ -30,7 +31,7 @@ def traffic_values(
         "mtu": float(mtu_bytes),
     }
     if speed_bps is not None:
-        values["link_speed"] = speed_bps
+        values["link_speed"] = _negotiated_bps(observation, speed_bps)
     if workload.protocol == "tcp":
         values["retransmits"] = None if result.retransmits is None else float(result.retransmits)
     else:
@@ -48,3 +49,13 @@ def traffic_values(
     if throughput is not None:
         values |= rates_of(throughput, workload, mtu_bytes)
     return values
+
+
+def _negotiated_bps(observation: Observation | None, rated_bps: float) -> float | None:
+    """The lowest speed that a port of a driver had, before or after; without such a port, what the link stands for."""
+    ports = [port for port in ports_read(observation) if port.before.driver not in NO_LINE]
+    speeds = [seen.speed_bps for port in ports for seen in (port.before, port.after)]
+    known = [speed for speed in speeds if speed is not None]
+    if not speeds:
+        return rated_bps
+    return min(known) if len(known) == len(speeds) else None
