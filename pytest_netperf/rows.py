@@ -37,10 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["NOT_AS_SOLD", "Ending", "rows_of", "summary", "unjudged"]
 
 
-NOT_AS_SOLD = "Look at the cable and both its ends, at what the ports advertise and at the slot, or mend the bench file."
-
-
-_SAYS_NOTHING = (Verdict.PASS, Verdict.SKIPPED, Verdict.NOT_APPLICABLE)
+NOT_AS_SOLD = "Look at the cable with both ends, at what the ports advertise, and at the slot; or mend the bench file."
 
 
 @dataclass(frozen=True, kw_only=True)

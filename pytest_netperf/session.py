@@ -220,7 +220,7 @@ class NetperfSession:
             for handle in self._handles.values():
                 if _port_names(handle.plan) & wanted:
                     handle.take_down()
-            return bring_up_ports(
+            lent = bring_up_ports(
                 self._owner,
                 key,
                 name=plan.id,
@@ -245,20 +245,6 @@ class NetperfSession:
         )
         self.kept += link.kept
         return link
-
-    def enter_device_state(self, plan: LinkPlan) -> None:
-        """A real device goes into the state that a plan asks for. Raises LinkError."""
-        if self.device_states is not None:
-            self.device_states.enter(plan)
-
-    def device_state_facts(self, plan: LinkPlan | None) -> dict[str, str]:
-        """How the state of a real device was proved, for the evidence."""
-        proof = self.device_states.proof(plan) if self.device_states is not None and plan is not None else None
-        return {} if proof is None else {"device_state_proof": proof}
-
-    def leave_device_states(self) -> list[str]:
-        """Real devices go back into their plain state; returns what is wrong with those that do not."""
-        return [] if self.device_states is None else self.device_states.leave()
 
     def begin(self, nodeid: str, plan: ItemPlan | None = None) -> None:
         """A test begins: with an empty record, and with a keeper that lives, should the last one have died."""
