@@ -22,12 +22,23 @@ if TYPE_CHECKING:
     from pytest_netperf.record.schema import Row
     from pytest_netperf.rows import Ending
 
-__all__ = ["ROWS_ATTRIBUTE", "VERDICT_ATTRIBUTE", "begin", "end", "hide_ours", "judge", "links_up", "running"]
+__all__ = [
+    "ROWS_ATTRIBUTE",
+    "VERDICT_ATTRIBUTE",
+    "begin",
+    "end",
+    "hide_ours",
+    "judge",
+    "links_up",
+    "not_applicable",
+    "running",
+]
 
 ROWS_ATTRIBUTE = "netperf_rows"
 """Attribute of a report: its rows as one JSON text, the only form that every version of xdist carries unharmed."""
 VERDICT_ATTRIBUTE = "netperf_verdict"
-"""Attribute of a report that failed by nothing but its rows: the worst verdict of those that are required."""
+"""Attribute of a report that failed by nothing but its rows, or has nothing to measure: the worst verdict of those that
+are required."""
 
 _ATTEMPT = pytest.StashKey[int]()
 _STARTED = pytest.StashKey[float]()
@@ -50,13 +61,20 @@ def begin(item: pytest.Item) -> None:
 def links_up(item: pytest.Item) -> None:
     """Bring the test's link up when the previous test left it down.
 
-    Raises MarkError for marks that came too late to be refused at collection, and LinkError or KeeperError.
+    Raises MarkError for marks that came too late to be refused at collection, and LinkError or KeeperError. A real
+    device is in the state that the test asks for before its link is brought up.
     """
     if PROBLEM in item.stash:
         raise MarkError(item.stash[PROBLEM])
     handle = _handle(item)
     if handle is not None:
         handle.ensure_up()
+
+
+def not_applicable(item: pytest.Item) -> str | None:
+    """Why there is nothing to measure under the conditions of a test; None where there is."""
+    plan = item.stash[PLAN].link
+    return None if plan is None else plan.not_applicable
 
 
 def end(item: pytest.Item) -> None:
@@ -137,7 +155,7 @@ def _judge(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
     from pytest_netperf.rows import Ending, summary
 
     was_to_fail = _expected_to_fail(call, report)
-    ending = _worst_ending([_ending(call, report), *item.stash.get(_SUBTESTS, [])])
+    ending = _worst_ending([_ending_of(item, call, report), *item.stash.get(_SUBTESTS, [])])
     rows = _rows(item, call, ending)
     verdict = _worst_required(rows)
     if verdict is Verdict.PASS and was_to_fail is not None and report.failed:
@@ -164,6 +182,8 @@ def _judge(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
     if was_to_fail is not None:  # and it did, by its limit
         report.outcome, report.longrepr = "skipped", None
         setattr(report, "wasxfail", was_to_fail)  # noqa: B010 - pytest's own attribute, not declared on the class
+    elif verdict is Verdict.NOT_APPLICABLE:  # pytest has skipped it
+        setattr(report, VERDICT_ATTRIBUTE, verdict.value)
     elif report.outcome == "passed":
         report.outcome, report.longrepr = "failed", summary(rows)
         setattr(report, VERDICT_ATTRIBUTE, verdict.value)
@@ -207,6 +227,7 @@ def _rows(item: pytest.Item, call: pytest.CallInfo[None], ending: Ending) -> lis
         rule=get_rule(options.rule, options.role),
         link_facts={
             **(link.summary() if link is not None else {}),
+            **session.device_state_facts(item.stash[PLAN].link),
             **reference_facts(references_of(session), item.stash[PLAN].conditions),
         },
         burst_bits=link.burst_bits if link is not None else 0.0,
@@ -250,10 +271,21 @@ def _worst_ending(endings: list[Ending]) -> Ending:
     return next(ending for ending in endings if ending.verdict is verdict)
 
 
+def _ending_of(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> Ending:
+    """How a phase of a test ended; one that was skipped because there is nothing to measure is not its own doing."""
+    from pytest_netperf.judge.verdict import Verdict
+    from pytest_netperf.rows import Ending
+
+    reason = not_applicable(item)
+    if reason is not None and report.when == "setup" and report.skipped:
+        return Ending(verdict=Verdict.NOT_APPLICABLE, reason=reason)
+    return _ending(call, report)
+
+
 def _ending(call: pytest.CallInfo[None], report: pytest.TestReport) -> Ending:
     """How the phase ended, as far as it says something about the rows."""
     from pytest_netperf.judge.verdict import Verdict
-    from pytest_netperf.rows import Ending
+    from pytest_netperf.rows import NOT_AS_SOLD, Ending
 
     error = call.excinfo.value if call.excinfo is not None else None
     if error is None and report.failed and _expected_to_fail(call, report) is None:  # another plugin says so

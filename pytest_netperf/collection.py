@@ -177,6 +177,7 @@ class ItemPlan:
                 "simulated": link.without_hardware,
                 "mss": settings.mss_bytes,
                 "ip_version": settings.ip_version,
+                "device_state": settings.device_state,
                 "zerocopy": settings.zerocopy or None,
                 **settings.port_conditions,
             }

@@ -65,6 +65,7 @@ def _key(session: NetperfSession, plan: LinkPlan, workload: Workload, between_ru
         mtu=plan.settings.mtu,
         workload=workload,
         between_runs=between_runs,
+        device_state=plan.settings.device_state,
     )
 
 

@@ -9,9 +9,23 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytest_netperf.bench.model import Device
     from pytest_netperf.record.schema import DeviceInfo, Row, Sheet
 
-__all__ = ["pytest_netperf_row", "pytest_netperf_sheet"]
+__all__ = ["pytest_netperf_device_state", "pytest_netperf_row", "pytest_netperf_sheet"]
+
+
+@pytest.hookspec(firstresult=True)
+def pytest_netperf_device_state(config: pytest.Config, device: Device, state: str) -> str | None:
+    """Called to put a real device into a state that tests ask for (``netperf_link(device_state=...)``).
+
+    Enter the state, undo what an earlier one left, and check that it is in force; return one sentence that says how
+    that was proved, for the sheet. Return None for a device that is not yours; the first answer counts. Raise any
+    exception when the state cannot be entered: the rows are ERROR with its text.
+
+    Called only when the device is in another state, or nobody knows in which, before its link is brought up; at the end
+    of the run once more, with ``plain``. A simulated device whose state the bench file describes needs no hook.
+    """
 
 
 @pytest.hookspec

@@ -271,6 +271,9 @@ _REQUIREMENTS: Final[dict[str, _Argument]] = {
     "scope": _Argument(_scope, "'session' or 'function' (a cold link for each test)", "scope", sweep=False),
 }
 _SETTINGS: Final[dict[str, _Argument]] = {
+    "device_state": _Argument(  # first, so that it varies slowest: a real device takes its time
+        _text, "the name of a state of the device, such as 'plain' or 'nat'", "device_state"
+    ),
     "mtu": _Argument(
         _integer(*MTU_RANGE, "mtu"), f"an integer number of bytes from {MTU_RANGE[0]} to {MTU_RANGE[1]}", "mtu"
     ),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_netperf import attempts, collection, history, options, recorder, tester_check
+from pytest_netperf.device_states import DeviceStates
 from pytest_netperf.errors import ConfigError, MarkError
 from pytest_netperf.fixtures import PLAN, PROBLEM, SESSION, iperf3, netperf_device, netperf_link, netperf_record
 from pytest_netperf.session import NetperfSession
@@ -32,7 +33,8 @@ _DESELECTED = pytest.StashKey[list[pytest.Item]]()
 _OWN_MARKS = ("netperf_link", "netperf_limit", "netperf_method")
 _MARKS = (
     "netperf_link(speed=, name=, media=, topology=, simulated=, device=, model=, mtu=, mss=, congestion=, window=, "
-    "zerocopy=, ip_version=, fault=, shaped=, scope=): the links a test runs on, and their settings; a list is a sweep",
+    "device_state=, zerocopy=, ip_version=, fault=, shaped=, scope=): the links a test runs on, and their settings; a "
+    "list is a sweep",
     "netperf_limit(QUANTITY='>= 2.3 Gbps', ..., speed=, mtu=, direction=, ..., source=): what is required, and when",
     "netperf_method(profile=, repeat=, between_runs=, run_to_run=, rule=, role=): how it is measured and decided",
 )
@@ -56,6 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", mark)
     chosen = options.Options.from_config(config)
     session = config.stash[SESSION] = NetperfSession(chosen)
+    session.device_states = DeviceStates(config)
     try:
         if chosen.bench is not None or chosen.devices:
             options.select_devices(chosen, session.bench)
@@ -213,6 +216,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             plan = _plan_of(item)
             if plan is not None:
                 item.stash[PLAN] = plan
+                reason = attempts.not_applicable(item)
+                if reason is not None:
+                    item.add_marker(pytest.mark.skip(reason=f"NOT APPLICABLE: {reason}"), append=False)
                 plans.append((plan, selected))
     limits: tuple[Limit, ...] = config.stash[LIMITS]
     if plans and not config.getoption("collectonly"):
@@ -271,7 +277,11 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """xdist: a worker tells the controller which namespaces it keeps, and what it could not remember."""
+    """Real devices go back into their plain state; xdist: a worker tells the controller which namespaces it keeps, and
+    what it could not remember.
+    """
+    for problem in session.config.stash[SESSION].leave_device_states():
+        recorder.problem(session.config, problem)
     workeroutput = getattr(session.config, "workeroutput", None)
     if workeroutput is not None:
         workeroutput[recorder.KEPT] = session.config.stash[SESSION].kept

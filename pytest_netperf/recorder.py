@@ -34,7 +34,11 @@ KEPT = "netperf_kept"
 
 _PLAN_FILE = "netperf_plan_file"
 _PHASES = ("setup", "call", "teardown")
-_LETTERS = {"INCONCLUSIVE": ("inconclusive", "I", "yellow"), "INVALID": ("invalid", "V", "purple")}
+_LETTERS = {
+    "INCONCLUSIVE": ("inconclusive", "I", "yellow"),
+    "INVALID": ("invalid", "V", "purple"),
+    "NOT APPLICABLE": ("not applicable", "n", "yellow"),
+}
 
 
 def announce(config: pytest.Config, plans: Iterable[tuple[ItemPlan, bool]], unasked: Iterable[Planned]) -> None:
@@ -56,6 +60,13 @@ def announce(config: pytest.Config, plans: Iterable[tuple[ItemPlan, bool]], unas
     with contextlib.suppress(OSError):  # another host's worker: the journal then says that it has no plan
         if path.readlink() == target:
             path.write_bytes(msgspec.json.encode(planned))
+
+
+def problem(config: pytest.Config, text: str) -> None:
+    """Something that makes the run fail at its end, said there."""
+    recorder = config.pluginmanager.get_plugin(NAME)
+    if recorder is not None:
+        recorder._problem(text)
 
 
 def _end_with_controller() -> None:
@@ -195,9 +206,11 @@ class Recorder:
     def pytest_report_teststatus(
         self, report: pytest.TestReport
     ) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
-        """INCONCLUSIVE and INVALID are failures to pytest and to every other plugin, with their own word to people."""
+        """INCONCLUSIVE and INVALID are failures to pytest and to every other plugin, and NOT APPLICABLE is skipped,
+        with their own word to people.
+        """
         verdict = getattr(report, VERDICT_ATTRIBUTE, None)
-        if verdict not in _LETTERS or report.outcome != "failed":
+        if verdict not in _LETTERS or report.outcome == "passed":
             return None
         category, letter, colour = _LETTERS[verdict]
         return category, letter, (verdict, {colour: True})
@@ -296,6 +309,7 @@ class Recorder:
         allowed = {Verdict.PASS, Verdict.INCONCLUSIVE} if self._options.allow_inconclusive else {Verdict.PASS}
         for sheet in sheets:
             asked_for = {row.verdict for row in sheet.rows if row.required and row.id not in deselected}
+            asked_for.discard(Verdict.NOT_APPLICABLE)
             if not asked_for or asked_for - allowed:
                 return pytest.ExitCode.TESTS_FAILED
         return pytest.ExitCode.TESTS_FAILED if self._broken or self._problems or not sheets else pytest.ExitCode.OK

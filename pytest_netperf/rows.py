@@ -40,6 +40,9 @@ __all__ = ["NOT_AS_SOLD", "Ending", "rows_of", "summary", "unjudged"]
 NOT_AS_SOLD = "Look at the cable with both ends, at what the ports advertise, and at the slot; or mend the bench file."
 
 
+_SAYS_NOTHING = (Verdict.PASS, Verdict.SKIPPED, Verdict.NOT_APPLICABLE)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ending:
     """How a test ended. ``verdict`` is the best that any of its rows can still be; PASS when it ended by itself."""
@@ -67,7 +70,7 @@ def rows_of(
     ``link_facts`` go into the evidence of every traffic row. ``burst_bits`` is what the shaper of a simulated link may
     let through above its rate, once.
     """
-    if plan.is_check and not run.measured and ending.verdict in (Verdict.PASS, Verdict.SKIPPED):
+    if plan.is_check and not run.measured and ending.verdict in _SAYS_NOTHING:
         return []
     trials = trials_of(plan, run.calls, link_facts, burst_bits, faulted)
     rows: list[Row] = []
@@ -337,7 +340,7 @@ def summary(rows: list[Row]) -> str:
     """What a failing test prints: each row that is not PASS, with its reason and what to do next."""
     lines = []
     for row in rows:
-        if row.required and row.verdict is not Verdict.PASS:
+        if row.required and row.verdict not in (Verdict.PASS, Verdict.NOT_APPLICABLE):
             lines.append(f"{row.verdict.value}: {row.device.serial}/{row.link or '-'} {row.quantity}: {row.reason}")
             lines += [f"    {row.next_step}"] if row.next_step else []
             lines += [f"    doubt: {doubt}" for doubt in row.evidence.doubts]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_netperf.bench.model import Bench
     from pytest_netperf.bench.plan import LinkPlan
     from pytest_netperf.collection import ItemPlan
+    from pytest_netperf.device_states import DeviceStates
     from pytest_netperf.judge.baselines import Baselines
     from pytest_netperf.judge.method import BetweenRuns
     from pytest_netperf.judge.profile import Profile
@@ -94,7 +96,8 @@ class LinkHandle:
         return self._link
 
     def ensure_up(self) -> Link:
-        """Bring the link up when it is not. Raises LinkError or KeeperError."""
+        """Bring the link up when it is not, and a real device into its state. Raises LinkError or KeeperError."""
+        self._session.enter_device_state(self.plan)
         if self._link is None:
             self._link = self._session.bring_up(self.plan)
         return self._link
@@ -132,6 +135,8 @@ class NetperfSession:
         self.options = options
         self.current: TestRun | None = None
         self.kept: list[str] = []
+        self.device_states: DeviceStates | None = None
+        """Of real devices; None outside of pytest."""
         self.references: tuple[TesterReference, ...] = ()
         self.reference_file: list[str] | None = None
         """Of a worker of xdist: where its controller leaves the references (`tester_check.references_of`)."""
@@ -230,6 +235,7 @@ class NetperfSession:
                 asked=plan.settings.of_ports,
             )
             _refuse_unmet(lent, plan)
+            _pass_on_advice(lent)
             return lent
         link = bring_up(
             self._owner,
@@ -241,10 +247,24 @@ class NetperfSession:
             asked=plan.settings.of_ports,
             keep=f"netperf-{os.getpid()}" if self.options.keep else None,
             topology=plan.link.topology,
-            device={"device_mtu": plan.link.device_mtu},
+            device={"device_mtu": plan.link.device_mtu, "state": _simulated_state(plan)},
         )
         self.kept += link.kept
         return link
+
+    def enter_device_state(self, plan: LinkPlan) -> None:
+        """A real device goes into the state that a plan asks for. Raises LinkError."""
+        if self.device_states is not None:
+            self.device_states.enter(plan)
+
+    def device_state_facts(self, plan: LinkPlan | None) -> dict[str, str]:
+        """How the state of a real device was proved, for the evidence."""
+        proof = self.device_states.proof(plan) if self.device_states is not None and plan is not None else None
+        return {} if proof is None else {"device_state_proof": proof}
+
+    def leave_device_states(self) -> list[str]:
+        """Real devices go back into their plain state; returns what is wrong with those that do not."""
+        return [] if self.device_states is None else self.device_states.leave()
 
     def begin(self, nodeid: str, plan: ItemPlan | None = None) -> None:
         """A test begins: with an empty record, and with a keeper that lives, should the last one have died."""
@@ -283,6 +303,11 @@ class NetperfSession:
             self._owner = None
 
 
+def _simulated_state(plan: LinkPlan) -> dict[str, Any] | None:
+    """What the simulated device of a link does in the state that is asked for; None where there is nothing to do."""
+    return asdict(plan.state) if plan.state is not None and plan.state.is_simulated else None
+
+
 def _port_names(plan: LinkPlan) -> set[str]:
     return {port.port.lower() for port in plan.link.physical_ports.values()}
 
@@ -301,3 +326,14 @@ def _refuse_unmet(link: Link, plan: LinkPlan) -> None:
         except LinkError as error:
             raise DeviceError(f"{said}. And {error}") from None
         raise DeviceError(f"{said}. No traffic was sent.")
+
+
+def _pass_on_advice(link: Link) -> None:
+    """A port that was named by what may be another's name tomorrow is said, once for each of them."""
+    try:
+        for end in "ab":
+            if (advice := link.facts.get(f"port_{end}_advice")) is not None:
+                warnings.warn(f"bench file, end {end} of {link.name}: {advice}", UserWarning, stacklevel=1)
+    except Warning:  # python -W error
+        link.close()
+        raise

@@ -15,10 +15,11 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, Literal
 
 from pytest_netperf.bench.builtin import simulated_link
+from pytest_netperf.bench.device_state import PLAIN, DeviceState
 from pytest_netperf.bench.model import DEFAULT_MTU, Bench, Device, Fault, LinkSpec
 from pytest_netperf.bench.port_wishes import PORT_SETTINGS, Negotiation, wish_label, wish_text, wish_to_send
 from pytest_netperf.errors import MarkError
-from pytest_netperf.quantities import format_speed
+from pytest_netperf.quantities import format_speed, near_misses
 
 __all__ = ["LinkPlan", "LinkRequest", "LinkScope", "LinkSettings", "plan_links"]
 
@@ -58,6 +59,8 @@ class LinkSettings:
     window_bytes: int | None = None
     zerocopy: bool = False
     ip_version: Literal[4, 6] = 4
+    device_state: str | None = None
+    """The name of the state that the device shall be in; None: nobody asked for one."""
     scope: LinkScope = "session"
     """session: the link is brought up once and shared; function: each test gets a cold one."""
     offloads: tuple[tuple[str, bool], ...] | None = None
@@ -94,6 +97,17 @@ class LinkPlan:
     settings: LinkSettings
     id: str
     """``SERIAL/link`` and each setting that the mark gives: ``R86S-U4-0007/sfp1/mtu9000``."""
+
+    @property
+    def state(self) -> DeviceState | None:
+        """The state that its tests ask for."""
+        name = self.settings.device_state
+        return None if name is None else self.device.state(name)
+
+    @property
+    def not_applicable(self) -> str | None:
+        """Why there is nothing to measure under these conditions, or None where there is."""
+        return None if self.state is None else self.state.not_applicable(self.settings.mtu)
 
 
 def plan_links(bench: Bench, request: LinkRequest, device_filter: Collection[str] = ()) -> tuple[LinkPlan, ...]:
@@ -189,7 +203,7 @@ def _plan(device: Device, link: LinkSpec, request: LinkRequest, given: Mapping[s
     assert effective.mtu is not None
     others = {name: value for name, value in given.items() if name in _OTHER_SETTINGS}
     settings = LinkSettings(mtu=effective.mtu, scope=request.scope, **others)
-    problem = _impossible(effective, settings)
+    problem = _impossible(effective, settings) or _impossible_state(device, effective, settings.device_state)
     if settings.negotiation is not None:  # then that is what the link can carry
         effective = replace(effective, speed_bps=settings.negotiation.speed_bps)
     if problem:
@@ -220,6 +234,24 @@ def _impossible(link: LinkSpec, settings: LinkSettings) -> str | None:
     return f"fault.{problem[0]}: {problem[1]}" if problem else None
 
 
+def _impossible_state(device: Device, link: LinkSpec, name: str | None) -> str | None:
+    if name is None:
+        return None
+    state = device.state(name)
+    if state is None:
+        known = [each.name for each in device.states] + [PLAIN.name]
+        return (
+            f"device {device.serial} has no state {name!r}{near_misses(name, known)}; it has {', '.join(known)}; "
+            "describe it in a [[device.state]] table of the bench file"
+        )
+    if state.is_simulated and link.simulated and link.topology != "routed":
+        return (
+            f"state {name!r} is one of a device that forwards, and the topology of this link is {link.topology!r}; add "
+            "topology='routed' to the mark"
+        )
+    return None
+
+
 _OTHER_SETTINGS: Final = frozenset(field.name for field in fields(LinkSettings)) - {"mtu", "scope"}
 _OF_SIMULATED: Final = frozenset({"offloads"})
 
@@ -242,7 +274,7 @@ def _label(setting: str, value: Any) -> str:
             return f"ipv{value}"
         case _, None:
             return f"{short}-default"
-        case "congestion", _:
+        case ("congestion" | "device_state"), _:
             return str(value)
     return f"{short}{value}"
 

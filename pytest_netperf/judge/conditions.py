@@ -68,6 +68,7 @@ _READERS: Final[dict[str, Callable[[object], Any]]] = {
     "zerocopy": _flag,
     "topology": _one_of("pair", "routed", "switched", "remote"),
     "simulated": _flag,
+    "device_state": _text,
     "link": _text,
     "device": _text,
     "model": _text,
@@ -76,7 +77,7 @@ _READERS: Final[dict[str, Callable[[object], Any]]] = {
     "test": _text,
 }
 CONDITION_KEYS: Final = tuple(_READERS)
-_PATTERNS: Final = frozenset({"link", "device", "model", "batch", "media", "test"})
+_PATTERNS: Final = frozenset({"link", "device", "model", "batch", "media", "test", "device_state"})
 
 
 def parse_conditions(given: Mapping[str, object]) -> Conditions:

@@ -25,6 +25,8 @@ class Verdict(enum.Enum):
     SKIPPED = "SKIPPED"
     NOT_RUN = "NOT RUN"
     CRASHED = "CRASHED"
+    NOT_APPLICABLE = "NOT APPLICABLE"
+    """There is nothing to measure: the bench says that this state of the device does not exist here, and why."""
 
 
 class DeviceVerdict(enum.Enum):
@@ -46,6 +48,7 @@ class _Judged(Protocol):
 
 WORST_LAST: tuple[Verdict, ...] = (
     Verdict.PASS,
+    Verdict.NOT_APPLICABLE,
     Verdict.SKIPPED,
     Verdict.NOT_RUN,
     Verdict.INCONCLUSIVE,
@@ -64,8 +67,11 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def device_verdict(rows: Iterable[_Judged]) -> DeviceVerdict:
-    """The verdict of a device over its rows; rows that are not required are information and do not count."""
-    required = [row.verdict for row in rows if row.required]
+    """The verdict of a device over its rows; rows that are not required are information and do not count.
+
+    Nor do those that are NOT APPLICABLE; a device with nothing else is NOT PROVEN.
+    """
+    required = [row.verdict for row in rows if row.required and row.verdict is not Verdict.NOT_APPLICABLE]
     if Verdict.FAIL in required:
         return DeviceVerdict.REJECTED
     if required and all(verdict is Verdict.PASS for verdict in required):

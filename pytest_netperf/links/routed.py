@@ -45,8 +45,10 @@ class RoutedPath(SimulatedPair):
     """Made, shaped, proved and closed inside the keeper. ``spec`` has what that of a pair has, and:
 
     ``far_index``, the lab subnet of end b; ``device_mtu``, the MTU of the device's ports where it is not that of the
-    ends.
+    ends; ``state``, what the device does beside forwarding (`links.device_states`).
     """
+
+    _device_rate_bps: float | None = None
 
     def _plan_ports(self, spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         self._device_mtu: int = spec.get("device_mtu") or self.mtu
@@ -130,8 +132,22 @@ class RoutedPath(SimulatedPair):
 
     def _rate_bps(self, end: str) -> float | None:
         """A rate that is too low is that of the device: of its port at the other side."""
-        wrong = {"device_b": "a", "device_a": "b"}.get(end)
-        return (self._fault_rate_bps(wrong) if wrong else None) or self.speed_bps
+        opposite = {"device_b": "a", "device_a": "b"}.get(end)
+        if opposite is None:
+            return self.speed_bps
+        rates = (self._fault_rate_bps(opposite), self._device_rate_bps, self.speed_bps)
+        return min((rate for rate in rates if rate is not None), default=None)
+
+    def _after_proof(self, spec: Mapping[str, Any]) -> None:
+        if spec.get("state"):
+            from pytest_netperf.links.device_states import enter_state
+
+            self.facts["device_state"] = enter_state(self, spec["state"])
+
+    def limit_device(self, rate_bps: float) -> None:
+        """Let the device's ports send no faster, whatever the speed of the link."""
+        self._device_rate_bps = rate_bps
+        self.reshape()
 
     def prove(self) -> None:
         """See `Pair`; and each way the TTL falls by one."""

@@ -52,6 +52,7 @@ class HistoryKey(msgspec.Struct, frozen=True, kw_only=True):
     workload: Workload
     """All that the traffic was asked for, its length too."""
     between_runs: BetweenRuns
+    device_state: str | None = None
 
     @property
     def name(self) -> str:

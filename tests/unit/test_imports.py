@@ -15,7 +15,8 @@ ROOMS = ("bench", "links", "traffic", "observe", "judge", "record", "report")
 """In the order in which data flows; a module imports from its own room and from earlier ones."""
 FOR_ALL = {"errors", "quantities", "units", "physics"}
 JOINTS = {
-    "attempts", "baseline_cli", "bench_check", "bench_cli", "bench_init", "cli", "collection", "doctor",
+    "attempts", "baseline_cli", "bench_check", "bench_cli", "bench_init", "cli", "collection",
+    "device_states", "doctor",
     "doctor_cli", "fixtures", "history", "hookspecs", "marks", "method_mark", "new_cli", "options", "plugin",
     "recorder", "reference", "rows", "run_info", "screening", "selftest", "selftest_cli", "series_cli", "session",
     "starter", "tester_check", "trials",

@@ -62,7 +62,10 @@ def test_a_quantity_without_a_link():
     assert sheet_of([row]).sentence == "1 of 1 required row failed: power was 17.2 W, required <= 15 W."
 
 
-@pytest.mark.parametrize("verdict", [v for v in Verdict if v not in (Verdict.PASS, Verdict.FAIL)])
+SETTLED = (Verdict.PASS, Verdict.FAIL, Verdict.NOT_APPLICABLE)
+
+
+@pytest.mark.parametrize("verdict", [v for v in Verdict if v not in SETTLED])
 def test_everything_else_is_not_proven(verdict):
     odd = make_row("p2", verdict, reason="CPU 1 of the tester was 99 % busy.")
     sheet = sheet_of([*PORTS[:1], odd, *PORTS[2:]])
@@ -70,6 +73,20 @@ def test_everything_else_is_not_proven(verdict):
     assert sheet.sentence == (
         f"1 of 6 required rows is not proven: 2.5G port p2 is {verdict.value}: CPU 1 of the tester was 99 % busy."
     )
+
+
+def test_what_is_not_applicable_keeps_nobody_from_being_accepted():
+    jumbo = make_row("p2", Verdict.NOT_APPLICABLE, reason="There is no such state.", value=None)
+    sheet = sheet_of([*PORTS[:1], jumbo, *PORTS[2:]])
+    assert sheet.verdict is DeviceVerdict.ACCEPTED
+    assert sheet.sentence == "All 5 required rows passed. 1 row is not applicable."
+    assert sheet.counts == {"NOT APPLICABLE": 1, "PASS": 5}
+
+
+def test_a_device_to_which_nothing_applies_is_not_accepted():
+    sheet = sheet_of([make_row("p2", Verdict.NOT_APPLICABLE, reason="There is no such state.", value=None)])
+    assert sheet.verdict is DeviceVerdict.NOT_PROVEN
+    assert sheet.sentence == "No required row was measured, so nothing is proven. 1 row is not applicable."
 
 
 @pytest.mark.parametrize("rows", [[], [make_row("p1", required=False)]])

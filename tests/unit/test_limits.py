@@ -465,5 +465,5 @@ def test_the_choice_does_not_depend_on_the_order(shapes):
 def test_every_condition_key_is_known_by_the_contract():
     assert set(CONDITION_KEYS) == {
         "speed", "mtu", "direction", "protocol", "streams", "link", "device", "model", "batch", "simulated",
-        "ip_version", "media", "topology", "test", "mss",
+        "ip_version", "media", "topology", "test", "mss", "zerocopy", "device_state",
     }  # fmt: skip

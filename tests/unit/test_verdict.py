@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pytest_netperf.judge.verdict import WORST_LAST, DeviceVerdict, Verdict, device_verdict, worst
 
 verdicts = st.sampled_from(Verdict)
+SETTLED = ("PASS", "FAIL", "NOT_APPLICABLE")
 
 
 @dataclass
@@ -70,7 +71,11 @@ def test_one_more_never_makes_it_better(many, more):
         (["FAIL", "ERROR", "INVALID", "CRASHED"], "REJECTED"),
         (["SKIPPED", "SKIPPED"], "NOT_PROVEN"),
         (["(FAIL)"], "NOT_PROVEN"),
-        *((["PASS", verdict.name], "NOT_PROVEN") for verdict in Verdict if verdict.name not in ("PASS", "FAIL")),
+        (["PASS", "NOT_APPLICABLE"], "ACCEPTED"),
+        (["FAIL", "NOT_APPLICABLE"], "REJECTED"),
+        (["NOT_APPLICABLE", "NOT_APPLICABLE"], "NOT_PROVEN"),
+        (["NOT_APPLICABLE", "(PASS)"], "NOT_PROVEN"),
+        *((["PASS", verdict.name], "NOT_PROVEN") for verdict in Verdict if verdict.name not in SETTLED),
     ],
 )
 def test_the_verdict_of_a_device(judged, device):
@@ -83,7 +88,7 @@ many_rows = st.lists(st.builds(Judged, verdicts, st.booleans()), max_size=6)
 @given(many_rows)
 def test_accepted_needs_evidence_and_rejected_a_fail(judged):
     device = device_verdict(judged)
-    required = [row.verdict for row in judged if row.required]
+    required = [row.verdict for row in judged if row.required and row.verdict is not Verdict.NOT_APPLICABLE]
     assert (device is DeviceVerdict.ACCEPTED) == (bool(required) and set(required) == {Verdict.PASS})
     assert (device is DeviceVerdict.REJECTED) == (Verdict.FAIL in required)
 
@@ -94,5 +99,6 @@ def test_one_more_required_row_never_turns_a_verdict_better(judged, more):
     if before is DeviceVerdict.REJECTED:
         assert after is DeviceVerdict.REJECTED
     if after is DeviceVerdict.ACCEPTED:
-        assert more is Verdict.PASS
-        assert all(row.verdict is Verdict.PASS for row in judged if row.required)
+        assert more is Verdict.PASS or (more is Verdict.NOT_APPLICABLE and before is DeviceVerdict.ACCEPTED)
+        applicable = (Verdict.PASS, Verdict.NOT_APPLICABLE)
+        assert all(row.verdict in applicable for row in judged if row.required)
