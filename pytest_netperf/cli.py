@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_netperf import __version__, baseline_cli, bench_cli, doctor_cli, new_cli, selftest_cli, series_cli
+from pytest_netperf import __version__, baseline_cli, batch_cli, bench_cli, doctor_cli, new_cli, selftest_cli, series_cli
 from pytest_netperf.errors import NetperfError
 
 __all__ = ["main"]
@@ -34,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     series_cli.add_arguments(
         commands.add_parser("judge", help="judge recorded series, or the rows of a journal, again without traffic")
     )
+
+    batch_cli.add_arguments(commands.add_parser("batch", help="make one page over the sheets of a batch"))
 
     selftest_cli.add_arguments(
         commands.add_parser("selftest", help="make every fault on simulated links, and see that none passes")
@@ -66,6 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _import(asked.files, asked.json)
         if asked.command == "judge":
             return series_cli.run(asked)
+        if asked.command == "batch":
+            return batch_cli.run(asked)
         if asked.command == "selftest":
             return selftest_cli.run(asked)
         if asked.command == "new":
@@ -84,23 +88,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _sheet(journal: Path, output: Path | None) -> int:
     from pytest_netperf.judge.verdict import DeviceVerdict
+    from pytest_netperf.record.closing import close_run
     from pytest_netperf.record.journal import read_journal
-    from pytest_netperf.record.ledger import build_sheets
     from pytest_netperf.report.sheet import write_sheet
     from pytest_netperf.report.terminal import device_lines
 
     contents = read_journal(journal)
     for note in contents.notes:
         print(f"note: {note}", file=sys.stderr)
-    sheets = build_sheets(
-        contents.run,
-        contents.planned,
-        contents.rows,
-        running=contents.running,
-        complete=contents.complete,
-        finished_at=contents.finished_at,
-    )
     folder = output if output is not None else journal.resolve().parent.parent
+    sheets = close_run(contents, folder)
     for sheet in sheets:
         paths = write_sheet(sheet, folder, journal_sha256=contents.sha256)
         for line, _ in device_lines(sheet, str(paths.main)):

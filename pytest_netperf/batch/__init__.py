@@ -1,0 +1,1 @@
+"""One page over a lot: many sheets to counts, yields, statistics of each row, and what a sampling plan says."""

@@ -1,0 +1,132 @@
+"""``pytest-netperf batch``: one page over a lot."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_netperf.errors import ConfigError, QuantityError
+
+if TYPE_CHECKING:
+    from pytest_netperf.batch.facts import RowName, RunFacts
+    from pytest_netperf.batch.lot import Lot
+    from pytest_netperf.batch.summary import Batch, SamplingCheck
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="folder with sheets, such as netperf-results")
+    parser.add_argument("--batch", metavar="NAME", help="which lot; needed where there are several")
+    parser.add_argument("--model", metavar="NAME", help="which model; needed where a lot has several")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="where to write; default: DIR, or here")
+    parser.add_argument(
+        "--golden", action="append", default=[], metavar="SERIAL",
+        help="a golden device: not of the lot, but its trend is shown; may be given several times",
+    )  # fmt: skip
+    parser.add_argument("--lot-size", type=int, metavar="N", help="devices of the whole lot, for a sampling plan")
+    parser.add_argument("--aql", metavar="PERCENT", help="ISO 2859-1, acceptance quality limit in per cent, as in 0.65")
+    parser.add_argument("--inspection-level", metavar="LEVEL", help="ISO 2859-1: S-1 to S-4, I, II (default) or III")
+    parser.add_argument(
+        "--limiting-quality",
+        metavar="SHARE",
+        help="c = 0 plan: the share of bad devices that must be found, as in '2 %%'",
+    )
+
+
+def run(asked: argparse.Namespace) -> int:
+    """Make the page. Returns 0 when it holds everything that was there, 1 when something could not be read."""
+    from pytest_netperf.batch.report import share_text, write_batch
+    from pytest_netperf.batch.summarise import require_scipy
+
+    if asked.folder is None:
+        raise ConfigError("batch: name the folder with the sheets, as in: pytest-netperf batch netperf-results")
+    require_scipy()
+    batch = _make(asked)
+    paths = write_batch(batch, asked.output or asked.folder)
+    word = "SIMULATED   " if batch.simulated else ""
+    print(
+        f"{batch.batch or '(unnamed batch)'}   {batch.model or '(no model)'}   {batch.accepted_units} of "
+        f"{batch.devices} devices accepted   {word}{paths.html}"
+    )
+    for line in batch.counts:
+        if line.first or line.last:
+            print(f"  {line.verdict}: {line.first} at first, {line.last} at last")
+    print(f"  first-pass yield {share_text(batch.first_pass)}, final yield {share_text(batch.final)}")
+    for check in batch.sampling:
+        print(f"  {check.decision}: {check.plan}. {check.reason} {check.next_step}")
+    for text in batch.problems:
+        print(f"WRONG  {text}")
+    for text in batch.remarks:
+        print(f"note: {text}")
+    return 1 if batch.problems else 0
+
+
+def _make(asked: argparse.Namespace) -> Batch:
+    from pytest_netperf.batch.lot import gather
+    from pytest_netperf.batch.summarise import summarise
+
+    names: dict[str, RowName] = {}
+    problems: list[str] = []
+    remarks: list[str] = []
+    source = str(asked.folder)
+    lot = gather(
+        _runs(asked, names, problems, remarks),
+        batch=asked.batch,
+        model=asked.model,
+        golden=asked.golden,
+        problems=problems,
+        remarks=remarks,
+        where=source,
+    )
+    return summarise(
+        lot,
+        names,
+        source=source,
+        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        sampling=_sampling(asked, lot),
+        problems=problems,
+        remarks=remarks,
+    )
+
+
+def _runs(
+    asked: argparse.Namespace, names: dict[str, RowName], problems: list[str], remarks: list[str]
+) -> Iterator[RunFacts]:
+    from pytest_netperf.batch.folder import read_folder
+
+    return read_folder(asked.folder, names, problems, remarks)
+
+
+def _sampling(asked: argparse.Namespace, lot: Lot) -> list[SamplingCheck]:
+    from pytest_netperf.batch.sampling import check_c0, check_iso2859
+    from pytest_netperf.batch.summarise import inspected
+    from pytest_netperf.quantities import parse_ratio
+
+    tested = len(lot.units)
+    plans = [name for name, given in (("--aql", asked.aql), ("--limiting-quality", asked.limiting_quality)) if given]
+    if asked.inspection_level is not None and asked.aql is None:
+        raise ConfigError("--inspection-level is of ISO 2859-1: give its --aql too, or leave it out")
+    if asked.lot_size is not None and not plans:
+        raise ConfigError("--lot-size is for a sampling plan: give --aql or --limiting-quality too, or leave it out")
+    if plans and asked.lot_size is None:
+        raise ConfigError(f"{plans[0]} needs --lot-size: how many devices the whole lot has (tested here: {tested})")
+    if asked.lot_size is not None and asked.lot_size < max(tested, 1):
+        raise ConfigError(f"--lot-size {asked.lot_size}: the lot has at least the {tested} devices that were tested")
+    checks = []
+    if asked.aql is not None:
+        level = asked.inspection_level or "II"
+        checks.append(check_iso2859(inspected(lot, asked.lot_size), asked.aql.strip().removesuffix("%").strip(), level))
+    if asked.limiting_quality is not None:
+        try:
+            quality = float(parse_ratio(asked.limiting_quality))
+        except QuantityError as error:
+            raise ConfigError(f"--limiting-quality {asked.limiting_quality}: {error}") from None
+        if not 0 < quality < 1:
+            raise ConfigError(f"--limiting-quality {asked.limiting_quality}: must lie between 0 % and 100 %")
+        checks.append(check_c0(inspected(lot, asked.lot_size), quality))
+    return checks
