@@ -16,6 +16,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_netperf.bench.model import Bench
+    from pytest_netperf.report.form import SheetForm
 
 __all__ = ["DEFAULT_OUTPUT", "Options", "add_options", "select_devices"]
 
@@ -73,9 +74,17 @@ def add_options(parser: pytest.Parser) -> None:
     option("suite", True, "NAME", "Test suite that is written on the acceptance sheets; default: name of the rootdir")
     option("suite-version", True, "TEXT", "Version of the test suite that is written on the acceptance sheets")
     option("limits", True, "FILE", "Limits file (TOML)")
-    option("baseline", True, "PATH", "Baselines of golden devices: a file (TOML), or a folder of them")
+    option(
+        "baseline",
+        True,
+        "PATH",
+        "Baselines of golden devices: a file (TOML), or a folder of them",
+    )
     option("output", True, "DIR", f"Folder for journals and acceptance sheets; default: {DEFAULT_OUTPUT}")
     option("sheet", True, "FORMATS", "Files of each sheet: a list of html, pdf, csv, json; default: html,json")
+    option("language", True, "TAG", "Language of the sheets: en (the default), ja, or one of --netperf-templates")
+    option("templates", True, "DIR", "Folder with templates, texts and fonts of your own for the sheets")
+    option("logo", True, "FILE", "Image (SVG, PNG, JPEG) at the head of each sheet")
     option("engine", True, "{iperf3,libiperf}", "What makes the traffic; default: iperf3")
     option("profile", True, "NAME", "How long and how often is measured: screening, type-test, soak, smoke or fixed")
     option(
@@ -132,6 +141,12 @@ class Options:
     output: Path = Path(DEFAULT_OUTPUT)
     sheet: tuple[str, ...] = ("html", "json")
     """Formats of each sheet (`report.form.FORMATS`), that for people first, always with json."""
+    language: str = "en"
+    """Language of the sheets."""
+    templates: Path | None = None
+    """Folder with templates, texts and fonts of the user's own."""
+    logo: Path | None = None
+    """Image at the head of each sheet."""
     engine: Engine = "iperf3"
     profile: str | None = None
     """Name of the profile (`judge.profile`); None: runs of a plain length."""
@@ -152,6 +167,13 @@ class Options:
     """When the tester reference is measured: "auto" is once a day, "now" is by this run."""
     keep: bool = False
     allow_inconclusive: bool = False
+
+    @property
+    def form(self) -> SheetForm:
+        """In which form the sheets are written."""
+        from pytest_netperf.report.form import SheetForm
+
+        return SheetForm(formats=self.sheet, language=self.language, templates=self.templates, logo=self.logo)
 
     @classmethod
     def from_config(cls, config: pytest.Config) -> Options:
@@ -181,6 +203,9 @@ class Options:
             baseline=read("baseline", _path, None),
             output=read("output", _folder, config.invocation_params.dir / DEFAULT_OUTPUT),
             sheet=read("sheet", _formats, ("html", "json")),
+            language=read("language", lambda text: text.text.strip(), "en"),
+            templates=read("templates", _path, None),
+            logo=read("logo", _path, None),
             engine=read("engine", _engine, "iperf3"),
             profile=read("profile", _profile, None),
             duration_s=read("duration", lambda text: _seconds(text, 1, _MAX_DURATION_S), None),
@@ -196,6 +221,7 @@ class Options:
         )
         if options.keep:
             wrong += _cannot_keep()
+        wrong += _cannot_make_sheets(config, options)
         if wrong:
             raise pytest.UsageError("\n".join(wrong))
         return options
@@ -320,16 +346,30 @@ def _profile(text: _Text) -> str:
         raise _Wrong(str(error)) from None
 
 
-def _formats(text: _Text) -> tuple[str, ...]:
+def _cannot_make_sheets(config: pytest.Config, options: Options) -> list[str]:
+    """What is missing for the sheets that were asked for: said now, and not after an hour of measuring."""
+    given = [_text_of(config, name) for name in ("sheet", "language", "templates", "logo")]
+    written = [text.written_as for text in given if text is not None]
+    if not written:
+        return []
     from pytest_netperf.errors import ConfigError
-    from pytest_netperf.report.form import SheetForm, check_form, read_formats
+    from pytest_netperf.report.form import check_form
 
     try:
-        form = SheetForm(formats=read_formats(text.text))
-        check_form(form)
+        check_form(options.form)
+    except ConfigError as error:
+        return [f"{', '.join(written)}: {error}"]
+    return []
+
+
+def _formats(text: _Text) -> tuple[str, ...]:
+    from pytest_netperf.errors import ConfigError
+    from pytest_netperf.report.form import read_formats
+
+    try:
+        return read_formats(text.text)
     except ConfigError as error:
         raise _Wrong(str(error)) from None
-    return form.formats
 
 
 def _share(text: _Text) -> float:

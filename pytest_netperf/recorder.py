@@ -22,8 +22,9 @@ from pytest_netperf.errors import RecordError
 
 if TYPE_CHECKING:
     from pytest_netperf.collection import ItemPlan
-    from pytest_netperf.record.journal import Journal
-    from pytest_netperf.record.schema import Planned, Row, RunInfo, Sheet
+    from pytest_netperf.record.run_record import RunRecord
+    from pytest_netperf.record.schema import JournalLink, Planned, Row, RunInfo, Sheet
+    from pytest_netperf.report.sheet import SheetPaths
     from pytest_netperf.session import NetperfSession
 
 __all__ = ["KEPT", "NAME", "Recorder", "announce"]
@@ -84,19 +85,15 @@ class Recorder:
         self._config = config
         self._options = session.options
         self._session = session
-        self._journal_sha256: str | None = None
         self.run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
-        self._journal: Journal | None = None
+        self._record: RunRecord | None = None
         self._planned: dict[str, list[Planned]] = {}
-        self._unwritten: list[Row] = []
-        self._broken: str | None = None
         self._plan_files: dict[str, int] = {}  # worker -> descriptor of a memory file, which goes with this process
         self._sheets: list[tuple[Sheet, list[Path]]] = []
         self._written: dict[str, Path] = {}
         self._problems: list[str] = []
         self._kept: list[str] = []
         self._plan_known = False
-        self._begun = False
 
     def plan(self, planned: list[Planned]) -> None:
         """What the run is expected to deliver. Later plans (of other workers) are the same."""
@@ -111,25 +108,13 @@ class Recorder:
         return [row for rows in self._planned.values() for row in rows] if self._plan_known else None
 
     def _begin(self) -> None:
-        """Open the journal with the plan. A run that ends before its first test leaves nothing."""
-        if self._begun:
+        """Begin the record with the plan. A run that ends before its first test leaves nothing."""
+        if self._record is not None:
             return
-        from pytest_netperf.record.journal import Journal
+        from pytest_netperf.record.run_record import RunRecord
 
-        self._begun = True
-        with self._kept_going():
-            self._journal = Journal.create(self._options.output, self.run_id)
-            self._journal.run(self._run_info())
-            if self.planned is not None:
-                self._journal.plan(self.planned)
-
-    @contextlib.contextmanager
-    def _kept_going(self) -> Any:
-        """A journal that cannot be written must not stop a measurement; it makes the run fail at its end."""
-        try:
-            yield
-        except RecordError as error:
-            self._broken = self._broken or str(error)
+        self._record = RunRecord(self._options.output, self.run_id)
+        self._record.begin(self._run_info, self.planned)
 
     # Hooks, in the order in which pytest calls them
 
@@ -165,9 +150,8 @@ class Recorder:
         """A test begins: if the run is killed now, its rows are ABORTED and not merely missing."""
         if any(row.selected for rows in self._planned.values() for row in rows):
             self._begin()
-        if nodeid in self._planned and self._journal is not None:
-            with self._kept_going():
-                self._journal.running(nodeid)
+        if nodeid in self._planned and self._record is not None:
+            self._record.running(nodeid)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -185,14 +169,8 @@ class Recorder:
         if rows:
             self._begin()  # which it has, unless the plan of a worker never came
         for row in rows:
-            if self._journal is None or self._broken:
-                self._unwritten.append(row)
-            else:
-                try:
-                    self._journal.row(row, report.outcome)
-                except RecordError as error:
-                    self._broken = str(error)
-                    self._unwritten.append(row)
+            assert self._record is not None
+            self._record.row(row, report.outcome)
             try:
                 self._config.hook.pytest_netperf_row(config=self._config, row=row)
             except Exception as error:  # noqa: BLE001 - a reporter that breaks must not cost the run
@@ -223,37 +201,15 @@ class Recorder:
         self._plan_files.clear()
         if exitstatus == pytest.ExitCode.OK and not self._config.getoption("collectonly"):
             self._miss_devices()
-        if not self._begun:
+        if self._record is None:
             if self._problems:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
             return
-        from pytest_netperf.record.journal import read_journal
-        from pytest_netperf.record.ledger import build_sheets
-
-        path = None
-        sheets: list[Sheet] = []
-        if self._journal is not None:
-            with self._kept_going():
-                self._journal.finished(int(exitstatus))
-            self._journal.close()
-            path = self._journal.path
-        try:
-            if path is None:
-                raise RecordError(self._broken or "the journal was never opened")
-            contents = read_journal(path)
-            sheets = build_sheets(
-                contents.run,
-                contents.planned,
-                (*contents.rows, *self._unwritten),
-                running=contents.running,
-                complete=contents.complete and self._broken is None,
-                finished_at=contents.finished_at,
-            )
-            self._journal_sha256 = contents.sha256
-        except RecordError as error:
-            self._broken = self._broken or str(error)
-            sheets = build_sheets(self._run_info(), self.planned or [], self._unwritten, complete=False)
+        sheets = self._record.end(int(exitstatus))
         self._emit(sheets)
+        self._record.seal(self._sheets)
+        for problem in self._record.problems:
+            self._problem(problem)
         if exitstatus == pytest.ExitCode.OK:
             session.exitstatus = self._exit_status(sheets)
         elif exitstatus == pytest.ExitCode.TESTS_FAILED and self._only_inconclusive(session, sheets):
@@ -263,13 +219,14 @@ class Recorder:
         """A device that was asked for and that no test concerns is a mistake, not a success."""
         met = {row.device.serial for rows in self._planned.values() for row in rows}
         for serial in self._options.devices:
-            if serial not in met and (self._planned or not self._begun):
+            if serial not in met and (self._planned or self._record is None):
                 self._problem(f"--netperf-device {serial}: no test of this run concerns this device; nothing is proven")
 
-    def _run_info(self) -> RunInfo:
+    def _run_info(self, previous: JournalLink | None) -> RunInfo:
         from pytest_netperf.run_info import run_info
 
-        return run_info(self._config, self._options, self._session.bench, self.run_id, self._session.references)
+        session = self._session
+        return run_info(self._config, self._options, session.bench, self.run_id, session.references, previous)
 
     def _emit(self, sheets: list[Sheet]) -> None:
         for sheet in sheets:
@@ -289,17 +246,29 @@ class Recorder:
     @pytest.hookimpl(tryfirst=True)
     def pytest_netperf_sheet(self, sheet: Sheet) -> Path:
         """The files of the sheet, in the formats of --netperf-sheet."""
-        from pytest_netperf.report.form import SheetForm
-        from pytest_netperf.report.sheet import write_sheet
-
         serial = sheet.device.serial
         if serial not in self._written:
-            form = SheetForm(formats=self._options.sheet)
-            paths = write_sheet(sheet, self._options.output, journal_sha256=self._journal_sha256, form=form)
+            paths = self._write_sheet(sheet)
             self._written[serial] = paths.main
             for problem in paths.problems:
                 self._problem(problem)
         return self._written[serial]
+
+    def _write_sheet(self, sheet: Sheet) -> SheetPaths:
+        """Write the sheet where it belongs, or where there is room. Raises the first error when there is none."""
+        from pytest_netperf.record.rescue import rescue_folders
+        from pytest_netperf.report.sheet import write_sheet
+
+        output = self._options.output if self._record is None else self._record.output
+        try:
+            return write_sheet(sheet, output, form=self._options.form)
+        except RecordError as error:
+            for folder in rescue_folders():
+                with contextlib.suppress(RecordError):
+                    paths = write_sheet(sheet, folder, form=self._options.form)
+                    self._problem(f"{error}; this sheet is in {paths.folder}")
+                    return paths
+            raise
 
     def _exit_status(self, sheets: list[Sheet]) -> pytest.ExitCode:
         """Not 0 unless every required row that was asked for passed, and is on paper."""
@@ -312,7 +281,8 @@ class Recorder:
             asked_for.discard(Verdict.NOT_APPLICABLE)
             if not asked_for or asked_for - allowed:
                 return pytest.ExitCode.TESTS_FAILED
-        return pytest.ExitCode.TESTS_FAILED if self._broken or self._problems or not sheets else pytest.ExitCode.OK
+        broken = self._record is None or self._record.broken
+        return pytest.ExitCode.TESTS_FAILED if broken or self._problems or not sheets else pytest.ExitCode.OK
 
     def _only_inconclusive(self, session: pytest.Session, sheets: list[Sheet]) -> bool:
         """Whether the user allowed what went wrong: every failed test is one whose worst verdict is INCONCLUSIVE."""
@@ -338,8 +308,9 @@ class Recorder:
                 terminalreporter.write_line(line, **markup)
             for path in paths[1:]:
                 terminalreporter.write_line(f"  also written: {_shown(path)}")
-        if self._journal is not None:
-            terminalreporter.write_line(f"journal: {_shown(self._journal.path)}")
+        journal = self._record.path if self._record is not None else None
+        if journal is not None:
+            terminalreporter.write_line(f"journal: {_shown(journal)}")
         if kept:
             terminalreporter.write_line(f"kept namespaces: {' '.join(kept)}")
             terminalreporter.write_line(f"  enter one:   ip netns exec {kept[0]} bash")
@@ -348,7 +319,8 @@ class Recorder:
             terminalreporter.write_line(
                 f"{serial}   NO SHEET   no test of this run has a link or a row for this device", yellow=True
             )
-        for problem in ([f"the journal is broken: {self._broken}"] if self._broken else []) + self._problems:
+        broken = self._record.broken if self._record is not None else None
+        for problem in ([f"the journal is broken: {broken}"] if broken else []) + self._problems:
             terminalreporter.write_line(f"ERROR: {problem}", red=True)
 
     def _without_row(self) -> list[str]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from pytest_netperf.errors import ConfigError
+from pytest_netperf.report.language import DEFAULT_LANGUAGE, load_words
+from pytest_netperf.report.logo import read_logo
 
 __all__ = ["DEFAULT_FORMATS", "FORMATS", "SheetForm", "check_form", "read_formats"]
 
@@ -21,6 +24,12 @@ class SheetForm(msgspec.Struct, frozen=True, kw_only=True):
 
     formats: tuple[str, ...] = DEFAULT_FORMATS
     """Of `FORMATS`, in that order, always with json."""
+    language: str = DEFAULT_LANGUAGE
+    """Language of the texts (`report.language`)."""
+    templates: Path | None = None
+    """Folder with templates, texts and fonts of the user's own."""
+    logo: Path | None = None
+    """Image that stands at the head of the sheet."""
 
 
 def read_formats(text: str) -> tuple[str, ...]:
@@ -39,11 +48,17 @@ def read_formats(text: str) -> tuple[str, ...]:
 
 
 def check_form(form: SheetForm) -> None:
-    """Raise ConfigError when sheets of this form cannot be made here: a package is missing."""
+    """Raise ConfigError when sheets of this form cannot be made here: a package, font, text or file is missing."""
+    if form.templates is not None and not form.templates.is_dir():
+        raise ConfigError(f"{form.templates} is not a folder with templates")
+    load_words(form.language, form.templates)
+    if form.logo is not None:
+        read_logo(form.logo)
     if "pdf" in form.formats:
-        missing = [name for name in ("typst", "segno") if importlib.util.find_spec(name) is None]
-        if missing:
+        if importlib.util.find_spec("typst") is None:
             raise ConfigError(
-                f"pdf needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed here: "
-                "pip install 'pytest-netperf[pdf]', or leave pdf out"
+                "pdf needs typst, which is not installed here: pip install 'pytest-netperf[pdf]', or leave pdf out"
             )
+        from pytest_netperf.report.fonts import check_fonts
+
+        check_fonts(load_words(form.language, form.templates), form.templates)

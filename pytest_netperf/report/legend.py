@@ -1,45 +1,37 @@
-"""Each verdict: what it means and what to do next. Printed on every sheet."""
+"""Each verdict: what it means and what to do next. Printed on every sheet; the texts are those of a language."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from enum import Enum
+from typing import TypeVar
+
 from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
+from pytest_netperf.report.language import Words
 
-__all__ = ["DEVICE_LEGEND", "ROW_LEGEND", "verdict_class"]
+__all__ = ["device_legend", "row_legend", "verdict_class"]
 
-ROW_LEGEND: tuple[tuple[Verdict, str, str], ...] = (
-    (Verdict.PASS, "The value keeps the limit and nothing speaks against it.", "Nothing."),
-    (Verdict.FAIL, "The value breaks the limit, and the device is the cause.", "Repair or reject the device."),
-    (
-        Verdict.INVALID,
-        "The number cannot be true: above the ceiling, or against the port counters.",
-        "Find the fault of the measurement, then repeat it.",
-    ),
-    (
-        Verdict.INCONCLUSIVE,
-        "The evidence does not decide: tester too slow, too few samples, no limit that applies.",
-        "Remove the cause that the reason names, then repeat it.",
-    ),
-    (Verdict.ERROR, "The bench failed: a tool, a permission, a peer.", "Repair the bench, then repeat it."),
-    (Verdict.CRASHED, "The test process died before it could answer.", "Find out why it died, then repeat it."),
-    (Verdict.ABORTED, "A person or a signal ended the run during this test.", "Repeat it."),
-    (Verdict.NOT_RUN, "Expected, but the run ended before it, or it was deselected.", "Run it."),
-    (Verdict.SKIPPED, "The test decided not to run here.", "Fulfil the condition that the reason names, then run it."),
-)
+_Enum = TypeVar("_Enum", bound=Enum)
 
-DEVICE_LEGEND: tuple[tuple[DeviceVerdict, str, str], ...] = (
-    (DeviceVerdict.ACCEPTED, "Every required row is PASS, and there is at least one.", "Accept the device."),
-    (
-        DeviceVerdict.ACCEPTED_WITH_WAIVER,
-        "A required row is FAIL, and a waiver takes the device all the same; every other required row is PASS.",
-        "Accept the device on the conditions of the waiver.",
-    ),
-    (DeviceVerdict.REJECTED, "At least one required row is FAIL.", "Do not accept the device."),
-    (
-        DeviceVerdict.NOT_PROVEN,
-        "Nothing failed, but not everything is proven.",
-        "Do not accept the device yet; see to the rows that are not PASS.",
-    ),
-)
+
+def row_legend(words: Words) -> list[tuple[Verdict, str, str]]:
+    """Verdict of a row, its meaning and the next step, in the order of the file of texts."""
+    return _legend("row", Verdict, words)
+
+
+def device_legend(words: Words) -> list[tuple[DeviceVerdict, str, str]]:
+    """The same of a device."""
+    return _legend("device", DeviceVerdict, words)
+
+
+def _legend(section: str, verdicts: Iterable[_Enum], words: Words) -> list[tuple[_Enum, str, str]]:
+    order = {key: number for number, key in enumerate(words.texts)}
+    ranked = sorted(verdicts, key=lambda verdict: order[f"{section}.{verdict.value}.word"])
+    return [
+        (verdict, words(f"{section}.{verdict.value}.meaning"), words(f"{section}.{verdict.value}.step"))
+        for verdict in ranked
+    ]
+
 
 _CLASSES = {
     Verdict.PASS: "pass",

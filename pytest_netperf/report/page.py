@@ -29,9 +29,12 @@ from pytest_netperf.record.wording import (
     value_text,
     zero_loss_text,
 )
-from pytest_netperf.report.legend import DEVICE_LEGEND, ROW_LEGEND, verdict_class
+from pytest_netperf.report.certificate import certificate, report_id
+from pytest_netperf.report.language import DEFAULT_LANGUAGE, Words, load_words
+from pytest_netperf.report.legend import device_legend, row_legend, verdict_class
 from pytest_netperf.report.plots import bullet_graph, throughput_plot
 from pytest_netperf.report.reference import reference_table, reference_text, tester_text
+from pytest_netperf.report.sweep_section import sweep_sections
 
 __all__ = ["page_context", "typeset"]
 
@@ -43,13 +46,20 @@ _FACTS_OF_U = frozenset({"intervals", "n_eff", "correlation_time_s", "margin_ove
 _UNITS = (("_bps", "bit/s"), ("_ratio", "ratio"), ("_seconds", "s"), ("_bytes", "B"), ("_watts", "W"), ("_s", "s"))
 
 
-def page_context(sheet: Sheet, *, json_sha256: str, journal_sha256: str | None = None) -> dict[str, Any]:
-    """Everything that the template ``sheet.html.j2`` names."""
-    notes = _notes(sheet.rows)
+def page_context(
+    sheet: Sheet, *, json_sha256: str, journal_sha256: str | None = None, words: Words | None = None
+) -> dict[str, Any]:
+    """Everything that the templates ``sheet.html.j2`` and ``sheet.typ`` name."""
+    w = words or load_words(DEFAULT_LANGUAGE)
+    notes = _notes(sheet.rows, w)
     number_of = {id(row): note["number"] for note in notes for row in note["rows"]}
     required = [row for row in sheet.rows if row.required]
     return {
         "sheet": sheet,
+        "w": w,
+        "word": w.of("device", f"{sheet.verdict.value}.word", sheet.verdict.value),
+        "id": report_id(sheet),
+        "certificate": [(label, typeset(text)) for label, text in certificate(sheet, w)],
         "look": verdict_class(sheet.verdict),
         "sentence": typeset(sheet.sentence),
         "started": moment_text(sheet.started_at),
@@ -59,71 +69,84 @@ def page_context(sheet: Sheet, *, json_sha256: str, journal_sha256: str | None =
         "required": len(required),
         "notes": notes[:_NOTES_IN_FRONT],
         "further_notes": notes[_NOTES_IN_FRONT:],
-        "rows": [_table_row(row, number_of.get(id(row))) for row in sheet.rows],
+        "rows": [_table_row(row, number_of.get(id(row)), w) for row in sheet.rows],
         "rules_differ": differing_rules(sheet),
         "rules": list(dict.fromkeys((row.rule, typeset(row.risk)) for row in sheet.rows if row.rule and row.risk)),
-        "runs": list(_runs(sheet.rows)),
+        "runs": list(_runs(sheet.rows, w)),
+        "sweeps": sweep_sections(sheet.rows, w),
         "tables": [
-            (title, _flat(table))
+            (title, _flat(table, w))
             for title, table in (
-                ("Procedure", _plain(sheet.procedure)),
-                ("Conditions", sheet.conditions),
-                ("Station", _plain(sheet.station)),
-                ("Software", sheet.software),
-                ("Tester reference", reference_table(sheet.reference)),
+                (w("tables.procedure"), _plain(sheet.procedure)),
+                (w("tables.conditions"), sheet.conditions),
+                (w("tables.station"), _plain(sheet.station)),
+                (w("tables.software"), sheet.software),
+                (w("tables.reference"), reference_table(sheet.reference)),
             )
             if table
         ],
-        "row_legend": [(v.value, verdict_class(v), meaning, step) for v, meaning, step in ROW_LEGEND],
-        "device_legend": [(v.value, verdict_class(v), meaning, step) for v, meaning, step in DEVICE_LEGEND],
+        "row_legend": [(v.value, verdict_class(v), meaning, step) for v, meaning, step in row_legend(w)],
+        "device_legend": [(v.value, verdict_class(v), meaning, step) for v, meaning, step in device_legend(w)],
         "json_sha256": json_sha256,
         "journal_sha256": journal_sha256,
         "footer": _css_string(
-            f"{_shortened(sheet.device.serial)}  \u00b7  {sheet.verdict.value}  \u00b7  run {_shortened(sheet.run_id)}"
+            f"{_shortened(sheet.device.serial)}  \u00b7  {sheet.verdict.value}  \u00b7  "
+            + w("sheet.run", run=_shortened(sheet.run_id))
+        ),
+        "page_of": Markup(
+            " ".join(
+                {"page": "counter(page)", "pages": "counter(pages)"}.get(part, _css_string(part))
+                for part in re.split(r"\{(pages?)\}", w("sheet.page"))
+                if part
+            )
         ),
         "marks": "   ".join(["SIMULATED"] * sheet.simulated + ["INCOMPLETE"] * (not sheet.complete)),
     }
 
 
-def _notes(rows: Iterable[Row]) -> list[dict[str, Any]]:
+def _notes(rows: Iterable[Row], w: Words) -> list[dict[str, Any]]:
     """The rows that are not PASS; those with the same verdict, reason and way out share one note."""
     groups: dict[tuple[str, str, str, bool], list[Row]] = {}
     for row in rows:
         if row.verdict is not Verdict.PASS:
             groups.setdefault((row.verdict.value, row.reason, row.next_step or "", row.required), []).append(row)
-    steps = {verdict.value: step for verdict, _, step in ROW_LEGEND}
+    steps = {verdict.value: step for verdict, _, step in row_legend(w)}
     return [
         {
             "number": number,
             "verdict": verdict,
+            "word": w.of("row", f"{verdict}.word", verdict),
             "look": verdict_class(group[0].verdict),
             "required": required,
             "reason": reason,
             "next_step": next_step or steps[verdict],
             "rows": group,
-            "names": [_name(row) for row in group[:_ROWS_NAMED]],
+            "count": len(group),
+            "names": [_name(row, w) for row in group[:_ROWS_NAMED]],
             "more": max(0, len(group) - _ROWS_NAMED),
-            "single": _table_row(group[0], number) if len(group) == 1 else None,
+            "single": _table_row(group[0], number, w) if len(group) == 1 else None,
         }
         for number, ((verdict, reason, next_step, required), group) in enumerate(groups.items(), start=1)
     ]
 
 
-def _table_row(row: Row, note: int | None) -> dict[str, Any]:
+def _table_row(row: Row, note: int | None, w: Words) -> dict[str, Any]:
     return {
         "port": port_text(row) or _test_name(row),
         "conditions": conditions_text(row),
         "test": _test_name(row) if row.link else "",
-        "quantity": quantity_text(row),
+        "quantity": _quantity(row, w),
         "value": measured_text(row),
         "uncertainty": uncertainty_text(row) or typeset(zero_loss_text(row)),
         "has_value": row.value is not None,
         "limit": typeset(limit_text(row)),
+        "expected": value_text(row.expected, row.unit) if row.expected is not None else "",
         "rule": row.rule,
         "ceiling": value_text(row.ceiling, row.unit),
         "tester": tester_text(row),
         "margin": margin_text(row.margin).replace("-", "\u2212") if row.margin is not None else "-",
         "verdict": row.verdict.value,
+        "word": w.of("row", f"{row.verdict.value}.word", row.verdict.value),
         "look": verdict_class(row.verdict),
         "required": row.required,
         "simulated": row.simulated,
@@ -137,12 +160,13 @@ def _table_row(row: Row, note: int | None) -> dict[str, Any]:
                 ceiling=row.ceiling,
                 uncertainty=row.uncertainty,
                 style=verdict_class(row.verdict),
+                words=w,
             )
         ),
     }
 
 
-def _runs(rows: Iterable[Row]) -> Iterable[dict[str, Any]]:
+def _runs(rows: Iterable[Row], w: Words) -> Iterable[dict[str, Any]]:
     """The measurements with something to show beyond their row; a series that several rows share is drawn once."""
     drawn: set[Any] = set()
     ordered = sorted(rows, key=lambda row: row.unit != "bit/s")  # a throughput row brings its limit and ceiling
@@ -164,7 +188,7 @@ def _runs(rows: Iterable[Row]) -> Iterable[dict[str, Any]]:
             and not (name in _FACTS_OF_U or name.startswith(("uncertainty_", "reference_")))
         ]
         yield {
-            "row": _table_row(row, None),
+            "row": _table_row(row, None, w),
             "plot": Markup(
                 throughput_plot(
                     evidence.series,
@@ -172,14 +196,15 @@ def _runs(rows: Iterable[Row]) -> Iterable[dict[str, Any]]:
                     limit_high=row.limit_high if bounds else None,
                     ceiling=row.ceiling if bounds else None,
                     style=verdict_class(row.verdict),
-                    title=f"Throughput over time, {printable(_name(row))}",
+                    title=f"{w('plot.over_time')}, {printable(_name(row, w))}",
+                    words=w,
                     others=[run.evidence.series for run in evidence.runs if run.evidence.series != evidence.series],
                 )
                 if show[id(row)]
                 else ""
             ),
             "series_from": evidence.series_from if show[id(row)] else None,
-            "facts": [_fact(name, value) for name, value in facts[:_FACTS_SHOWN]],
+            "facts": [_fact(name, value, w) for name, value in facts[:_FACTS_SHOWN]],
             "more_facts": max(0, len(facts) - _FACTS_SHOWN),
             "repeated": _repeated(row),
             "uncertainty": _uncertainty(row),
@@ -232,7 +257,7 @@ def _uncertainty(row: Row) -> str:
 def _plain(struct: Any) -> dict[str, Any]:
     """A struct as a table, without what is empty."""
     table: dict[str, Any] = msgspec.to_builtins(struct)
-    return {name: value for name, value in table.items() if value not in (None, [])}
+    return {name: value for name, value in table.items() if value not in (None, [], ())}
 
 
 def _attempt(item: Attempt, unit: str) -> dict[str, Any]:
@@ -245,8 +270,13 @@ def _attempt(item: Attempt, unit: str) -> dict[str, Any]:
     }
 
 
-def _name(row: Row) -> str:
-    parts = [part for part in (port_text(row), conditions_text(row), quantity_text(row)) if part]
+def _quantity(row: Row, w: Words) -> str:
+    plain = row.quantity.replace("_", " ")
+    return quantity_text(row).replace(plain, w.of("quantity", row.quantity, plain))
+
+
+def _name(row: Row, w: Words) -> str:
+    parts = [part for part in (port_text(row), conditions_text(row), _quantity(row, w)) if part]
     return ", ".join(parts)
 
 
@@ -262,10 +292,10 @@ def typeset(text: str) -> str:
     return re.sub(r"\([^(),]{1,24}\)", lambda found: found[0].replace(" ", "\u00a0"), text)
 
 
-def _fact(name: str, value: Any) -> tuple[str, str]:
+def _fact(name: str, value: Any, w: Words) -> tuple[str, str]:
     """A fact as name and text; a unit at the end of the name moves to the number."""
     if isinstance(value, bool):
-        return name.replace("_", " "), "yes" if value else "no"
+        return name.replace("_", " "), w("sheet.yes" if value else "sheet.no")
     if isinstance(value, str):
         return name.replace("_", " "), value if len(value) <= 120 else value[:117] + "..."
     for suffix, unit in _UNITS:
@@ -279,18 +309,18 @@ def _grouped(value: float) -> str:
     return f"{value:,}".replace(",", "\u202f") if isinstance(value, int) else f"{value:.4g}"
 
 
-def _flat(table: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+def _flat(table: dict[str, Any], w: Words, prefix: str = "") -> list[tuple[str, str]]:
     """A nested table as lines of name and text."""
     lines: list[tuple[str, str]] = []
     for name, value in table.items():
         label = f"{prefix}{str(name).replace('_', ' ')}"
         if isinstance(value, dict):
-            lines += _flat(value, f"{label}: ")
+            lines += _flat(value, w, f"{label}: ")
         elif isinstance(value, (list, tuple)):
             plain = all(isinstance(item, (str, int, float)) for item in value)
             lines.append((label, ", ".join(map(str, value)) if plain else json.dumps(value, default=str)))
         elif value is not None:
-            lines.append((label, ("yes" if value else "no") if isinstance(value, bool) else str(value)))
+            lines.append((label, w("sheet.yes" if value else "sheet.no") if isinstance(value, bool) else str(value)))
     return lines
 
 

@@ -6,30 +6,23 @@ exists is never touched: a sheet made again from the same journal goes to ``<run
 
 from __future__ import annotations
 
-import functools
 import os
-import re
 import secrets
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from pytest_netperf.errors import RecordError
 from pytest_netperf.record.canonical import sha256
+from pytest_netperf.record.manifest import SUMS
 from pytest_netperf.record.schema import Sheet
-from pytest_netperf.record.sheet_file import sealed, sheet_bytes
+from pytest_netperf.record.sheet_file import folder_name, sealed, sheet_bytes
 from pytest_netperf.report.csv_table import sheets_csv
 from pytest_netperf.report.form import SheetForm
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-
-__all__ = ["SheetPaths", "sheet_folder", "sheet_html", "sheet_json", "write_sheet"]
-
-_NAME_BYTES = 200  # file systems take 255; room for suffixes
+__all__ = ["SheetPaths", "sheet_folder", "sheet_json", "write_sheet"]
 
 
 class SheetPaths(msgspec.Struct, frozen=True):
@@ -63,18 +56,9 @@ def sheet_json(sheet: Sheet) -> bytes:
     return sheet_bytes(sealed(sheet))
 
 
-def sheet_html(sheet: Sheet, *, json_sha256: str | None = None, journal_sha256: str | None = None) -> bytes:
-    """The sheet as one HTML file: no script, nothing loaded from elsewhere, every text of a user escaped."""
-    from pytest_netperf.report.page import page_context
-
-    clean = sealed(sheet)
-    context = page_context(clean, json_sha256=json_sha256 or sha256(sheet_bytes(clean)), journal_sha256=journal_sha256)
-    return _template().render(context).encode("utf-8", "replace")
-
-
 def sheet_folder(output_dir: Path, serial: str, run_id: str) -> Path:
     """Where the sheet of a device belongs; `write_sheet` says where it went, should that folder be taken."""
-    return Path(output_dir) / _folder_name(serial) / _folder_name(run_id)
+    return Path(output_dir) / folder_name(serial) / folder_name(run_id)
 
 
 def write_sheet(
@@ -94,6 +78,8 @@ def write_sheet(
         try:
             for kind, data in files.items():
                 _write_synced(partial / f"sheet.{kind}", data)
+            sums = "".join(f"{sha256(data)}  sheet.{kind}\n" for kind, data in files.items())
+            _write_synced(partial / SUMS, sums.encode())
             _sync_folder(partial)
             folder = _claim(partial, parent, name)
         except BaseException:
@@ -114,7 +100,8 @@ def _render(sheet: Sheet, form: SheetForm, journal_sha256: str | None) -> tuple[
     """Format -> content, and what could not be made: one form that fails must not cost the record."""
     data = sheet_json(sheet)
     makers: dict[str, Callable[[], bytes]] = {
-        "html": lambda: sheet_html(sheet, json_sha256=sha256(data), journal_sha256=journal_sha256),
+        "html": lambda: _html(sheet, data, form, journal_sha256),
+        "pdf": lambda: _pdf(sheet, form, journal_sha256),
         "csv": lambda: sheets_csv([sheet]),
         "json": lambda: data,
     }
@@ -126,6 +113,18 @@ def _render(sheet: Sheet, form: SheetForm, journal_sha256: str | None) -> tuple[
         except Exception as error:  # noqa: BLE001 - a template of the user's may raise anything
             problems.append(f"sheet.{kind} of device {sheet.device.serial}: {type(error).__name__}: {error}")
     return files, problems
+
+
+def _html(sheet: Sheet, data: bytes, form: SheetForm, journal_sha256: str | None) -> bytes:
+    from pytest_netperf.report.html_page import sheet_html
+
+    return sheet_html(sheet, json_sha256=sha256(data), journal_sha256=journal_sha256, form=form)
+
+
+def _pdf(sheet: Sheet, form: SheetForm, journal_sha256: str | None) -> bytes:
+    from pytest_netperf.report.pdf import sheet_pdf
+
+    return sheet_pdf(sheet, journal_sha256=journal_sha256, form=form)
 
 
 def _claim(partial: Path, parent: Path, name: str) -> Path:
@@ -144,14 +143,6 @@ def _claim(partial: Path, parent: Path, name: str) -> Path:
         number += 1
 
 
-def _folder_name(text: str) -> str:
-    """The text as the name of one folder. A text that had to be changed gets a digest: two serials never share one."""
-    name = re.sub(r"[^\w.+@=,-]", "_", text).lstrip(".")
-    while len(name.encode("utf-8", "replace")) > _NAME_BYTES:
-        name = name[:-1]
-    return name if name and name == text else f"{name}-{sha256(text.encode('utf-8', 'replace'))[:8]}".lstrip("-")
-
-
 def _write_synced(path: Path, data: bytes) -> None:
     with path.open("xb") as file:
         file.write(data)
@@ -165,28 +156,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-@functools.cache
-def _template() -> Template:
-    import jinja2
-
-    from pytest_netperf.report.page import typeset
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("pytest_netperf.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_plain,
-    )
-    environment.filters["typeset"] = typeset
-    return environment.get_template("sheet.html.j2")
-
-
-def _plain(value: Any) -> Any:
-    """Take what would steer the reading direction or is no character of HTML out of a text; leave our own markup."""
-    from pytest_netperf.record.wording import printable
-
-    return printable(value) if type(value) is str else value

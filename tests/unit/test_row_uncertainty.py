@@ -23,9 +23,10 @@ from pytest_netperf.record.journal import Journal, read_journal
 from pytest_netperf.record.ledger import build_sheets
 from pytest_netperf.record.schema import Evidence, Row, SeriesPoint
 from pytest_netperf.record.wording import measured_text, uncertainty_text
+from pytest_netperf.report.html_page import sheet_html
 from pytest_netperf.report.plots import bullet_graph
 from pytest_netperf.report.schema import sheet_schema
-from pytest_netperf.report.sheet import sheet_html, sheet_json
+from pytest_netperf.report.sheet import sheet_json
 from pytest_netperf.report.terminal import device_lines
 
 PASS, FAIL, OPEN = Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE

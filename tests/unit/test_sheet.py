@@ -20,21 +20,15 @@ from pytest_netperf.errors import RecordError
 from pytest_netperf.judge.doubt_reference import reference_facts
 from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
 from pytest_netperf.record.ledger import build_sheets
-from pytest_netperf.record.schema import (
-    Cable,
-    DeviceInfo,
-    DeviceRecord,
-    Evidence,
-    Procedure,
-    SeriesPoint,
-    StationInfo,
-)
+from pytest_netperf.record.schema import Cable, DeviceInfo, DeviceRecord, Evidence, Procedure, SeriesPoint, StationInfo
 from pytest_netperf.reference import Wanted
 from pytest_netperf.report import sheet as sheet_module
-from pytest_netperf.report.legend import DEVICE_LEGEND, ROW_LEGEND, verdict_class
+from pytest_netperf.report.html_page import sheet_html
+from pytest_netperf.report.language import load_words
+from pytest_netperf.report.legend import device_legend, row_legend, verdict_class
 from pytest_netperf.report.plots import bullet_graph, throughput_plot
 from pytest_netperf.report.schema import sheet_schema, sheet_schema_text
-from pytest_netperf.report.sheet import sheet_folder, sheet_html, sheet_json, write_sheet
+from pytest_netperf.report.sheet import sheet_folder, sheet_json, write_sheet
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "reference" / "sheet.schema.json"
 VALIDATOR = jsonschema.Draft202012Validator(sheet_schema())
@@ -255,15 +249,15 @@ def test_tables_and_drawings_speak_to_screen_readers():
 
 
 def test_every_verdict_has_its_own_word_shape_and_meaning():
-    assert {verdict for verdict, _, _ in ROW_LEGEND} == set(Verdict)
-    assert {verdict for verdict, _, _ in DEVICE_LEGEND} == set(DeviceVerdict)
+    assert {verdict for verdict, _, _ in row_legend(load_words("en"))} == set(Verdict)
+    assert {verdict for verdict, _, _ in device_legend(load_words("en"))} == set(DeviceVerdict)
     assert {verdict for verdict in Verdict if verdict_class(verdict) == "pass"} == {Verdict.PASS}
     assert {verdict for verdict in DeviceVerdict if verdict_class(verdict) == "pass"} == {DeviceVerdict.ACCEPTED}
     html = sheet_html(good()).decode()
     shapes = re.findall(r'<symbol id="icon-(\w+)" viewBox="0 0 16 16">(.*?)</symbol>', html)
     assert [name for name, _ in shapes] == ["pass", "fail", "unproven"]
     assert len({shape for _, shape in shapes}) == 3
-    for verdict, meaning, step in ROW_LEGEND:
+    for verdict, meaning, step in row_legend(load_words("en")):
         assert verdict.value in html
         assert meaning in html
         assert step in html

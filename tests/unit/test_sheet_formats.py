@@ -13,7 +13,7 @@ from record_samples import RUN, make_row, plan_of
 from pytest_netperf.errors import ConfigError
 from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.record.ledger import build_sheets
-from pytest_netperf.report import sheet as sheet_module
+from pytest_netperf.report import html_page
 from pytest_netperf.report.csv_table import COLUMNS, sheets_csv
 from pytest_netperf.report.form import FORMATS, SheetForm, check_form, read_formats
 from pytest_netperf.report.sheet import write_sheet
@@ -63,7 +63,7 @@ def test_pdf_without_its_extra_is_refused(monkeypatch):
 )
 def test_only_what_was_asked_for_is_written(tmp_path, formats, main):
     paths = write_sheet(sheet_of(make_row()), tmp_path, form=SheetForm(formats=formats))
-    assert sorted(path.suffix[1:] for path in paths.folder.iterdir()) == sorted(formats)
+    assert sorted(path.name for path in paths.folder.glob("sheet.*")) == sorted(f"sheet.{kind}" for kind in formats)
     assert paths.main.name == main
     assert paths.problems == ()
 
@@ -72,10 +72,10 @@ def test_a_form_that_breaks_costs_no_record(tmp_path, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError("no ink")
 
-    monkeypatch.setattr(sheet_module, "sheet_html", broken)
+    monkeypatch.setattr(html_page, "sheet_html", broken)
     paths = write_sheet(sheet_of(make_row()), tmp_path)
     assert paths.problems == ("sheet.html of device R86S-U4-0008: ZeroDivisionError: no ink",)
-    assert [path.name for path in paths.folder.iterdir()] == ["sheet.json"]
+    assert [path.name for path in paths.folder.glob("sheet.*")] == ["sheet.json"]
     assert (paths.main, paths.html) == (paths.json, None)
 
 

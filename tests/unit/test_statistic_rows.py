@@ -10,10 +10,12 @@ from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.record.ledger import build_sheets
 from pytest_netperf.record.schema import Attempt, Evidence, Procedure
 from pytest_netperf.record.wording import differing_rules, quantity_text, uncertainty_text, zero_loss_text
-from pytest_netperf.report.sheet import sheet_html
+from pytest_netperf.report.html_page import sheet_html
 from pytest_netperf.report.terminal import device_lines
 
-SIMPLE_RUN = msgspec.structs.replace(RUN, procedure=Procedure(decision_rule="simple: the value is compared. By chance."))
+SIMPLE_RUN = msgspec.structs.replace(
+    RUN, procedure=Procedure(decision_rule="simple: the value is compared. By chance.")
+)
 
 
 def of_statistic(statistic, key, verdict=Verdict.PASS, value=2.31e9, **more):
