@@ -164,6 +164,8 @@ def _check_ports(
                 each.problems.append(f"{end}: {error}")
                 continue
             each.problems += [f"{end}: {port.name} is refused: {reason}" for reason in reasons]
+            advice = port.advice(wanted.port)
+            each.notes += [f"{end}: {advice}"] if advice is not None else []
             held = holder_of(port.port_id)
             each.problems += [f"{end}: {held}"] if held is not None else []
             each.problems += [f"{end}: {port.name} {problem}" for problem in _cannot(link, reading)]

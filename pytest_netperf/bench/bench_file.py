@@ -11,7 +11,7 @@ import ipaddress
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pytest_netperf.bench.builtin import host_name
@@ -32,6 +32,7 @@ _PORT = re.compile(
     rf"|mac-{_HEX}{{2}}(:{_HEX}{{2}}){{5}}"
     r"|altname-[^\s/]{1,127}"
 )
+_KERNEL_NAME = re.compile(r"(?!(pci|mac|altname)-)(?!\.{1,2}$)[^\s/:]{1,15}", re.IGNORECASE)
 _TOML_POSITION = re.compile(r"(?P<what>.*) \(at line (?P<line>\d+), column (?P<column>\d+)\)", re.DOTALL)
 
 
@@ -174,7 +175,9 @@ def _link(table: TomlTable) -> LinkSpec:
     mtu = table.integer("mtu", *MTU_RANGE, "bytes")
     media = table.text("media")
     cable = table.text("cable")
+    mistakes_before = len(table.mistakes)
     a, b = (_port(table.table(end)) for end in "ab")
+    good_ports = len(table.mistakes) == mistakes_before
     device_mtu = table.integer("device_mtu", *MTU_RANGE, "bytes")
     fault = _link_fault(table, speed if shaped else None, DEFAULT_MTU if mtu is None else mtu, simulated is False)
     if shaped is not False and not table.given("speed"):
@@ -194,6 +197,9 @@ def _link(table: TomlTable) -> LinkSpec:
                 )
     if a is not None and b is not None and a.port and (a.port.lower(), a.namespace) == (b.port.lower(), b.namespace):
         table.wrong("b", f"{shown(b.port)} is the port of end a too; a link joins two ports")
+    if good_ports and a is not None and b is not None and topology == "pair" and simulated is False:
+        for key, problem in _unlike_a_pair(a, b):
+            table.wrong(key, problem)
     table.close()
     return LinkSpec(
         name=name,
@@ -208,6 +214,30 @@ def _link(table: TomlTable) -> LinkSpec:
         device_mtu=device_mtu,
         a=a,
         b=b,
+    )
+
+
+def _unlike_a_pair(a: Port, b: Port) -> Iterator[tuple[str, str]]:
+    """What the two ends of one cable cannot have: a router between them, or addresses that are not neighbours."""
+    for end, port in (("a", a), ("b", b)):
+        if port.gateway is not None:
+            yield f"{end}.gateway", 'a pair is one cable without a router; remove it, or write topology = "routed"'
+    if a.address is None or b.address is None:
+        if a.address != b.address:
+            end, given = ("b", a.address) if b.address is None else ("a", b.address)
+            way_out = "write one of the same network, or none at both ends"
+            yield f"{end}.address", f"is missing, and the other end has {given}; {way_out}"
+        return
+    first, second = ipaddress.ip_interface(a.address), ipaddress.ip_interface(b.address)
+    if first.ip == second.ip:
+        yield "b.address", f"{shown(b.address)} is the address of end a too"
+    elif first.network != second.network:
+        way_out = f"the two ends of one cable share a network; write an address of {first.network}"
+        yield "b.address", f"{shown(b.address)} is not in the network of end a ({a.address}); {way_out}"
+    yield from (
+        (f"{end}.address", f"{each} is a link-local address, which means nothing without its port; write another one")
+        for end, each in (("a", first), ("b", second))
+        if each.is_link_local
     )
 
 
@@ -230,11 +260,11 @@ def _port(table: TomlTable | None) -> Port | None:
     if table is None:
         return None
     port = table.text("port", required=True) or ""
-    if port and not _PORT.fullmatch(port):
+    if port and not _PORT.fullmatch(port) and not _KERNEL_NAME.fullmatch(port):
         table.wrong(
             "port",
-            f"{shown(port)} does not name a port in a way that survives a reboot; write pci-0000:04:00.0, "
-            "pci-0000:04:00.0/1 (second port of the card), mac-00:00:5e:00:53:01 or altname-NAME",
+            f"{shown(port)} does not name a port; write what survives a reboot, as pci-0000:04:00.0, "
+            "pci-0000:04:00.0/1 (second port of the card), mac-00:00:5e:00:53:01 or altname-NAME, or the kernel's name",
         )
     address = table.text("address")
     gateway = table.text("gateway")

@@ -49,12 +49,13 @@ MTU_RANGE: Final = (68, 65535)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
-    """One end of a link, named by something that survives a reboot."""
+    """One end of a link."""
 
     port: str
-    """``pci-0000:04:00.0``, ``pci-0000:04:00.0/1`` (second port of the card), ``mac-…`` or ``altname-…``."""
+    """``pci-0000:04:00.0``, ``pci-0000:04:00.0/1`` (second port of the card), ``mac-…`` or ``altname-…``; or the name
+    that the kernel gave it, which a reboot may give to another."""
     address: str | None = None
-    """With its prefix length: ``198.18.1.2/24``."""
+    """With its prefix length: ``198.18.1.2/24``; None: one of the run's own."""
     gateway: str | None = None
     namespace: str | None = None
     """The network namespace in which the port waits; None is the one in which pytest runs."""
@@ -209,12 +210,11 @@ class LinkSpec:
         for end, port in (("a", self.a), ("b", self.b)):
             if port is None:
                 return f"link {self.name!r} has no port at its end {end}"
-            for key in ("address", "gateway", "namespace"):
-                if getattr(port, key) is not None:
-                    return (
-                        f"link {self.name!r} gives a {key} for its end {end}, and this version brings up a physical "
-                        "pair with addresses of its own, from the network namespace in which pytest runs; remove it"
-                    )
+            if port.namespace is not None:
+                return (
+                    f"link {self.name!r} gives a namespace for its end {end}, and this version takes ports from the "
+                    "network namespace in which pytest runs only; remove it"
+                )
         return None
 
 

@@ -67,7 +67,7 @@ class Pair:
     def add_addresses(self, end: str) -> None:
         """Both addresses of one end."""
         ipr, port = self.ends[end].ipr, self.ports[end]
-        ipr.addr("add", index=port["index"], address=port["address"], prefixlen=30)
+        ipr.addr("add", index=port["index"], address=port["address"], prefixlen=port.get("prefix", 30))
         self.add_address6(end)
 
     def add_address6(self, end: str) -> None:
@@ -75,8 +75,9 @@ class Pair:
         ipr, port = self.ends[end].ipr, self.ports[end]
         if port["address6"] is None:
             return
+        length = port.get("prefix6", 64)
         try:
-            ipr.addr("add", index=port["index"], address=port["address6"], prefixlen=64, flags=_IFA_F_NODAD)
+            ipr.addr("add", index=port["index"], address=port["address6"], prefixlen=length, flags=_IFA_F_NODAD)
         except Exception as error:
             if getattr(error, "code", None) not in (errno.EOPNOTSUPP, errno.EACCES, errno.EAFNOSUPPORT, errno.EINVAL):
                 raise

@@ -10,6 +10,7 @@ Nothing is renamed. What a port was is on disk before it is changed (`links.port
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -69,7 +70,7 @@ class PhysicalPair(Pair):
             self._refuse(found, spec["ports"])
             if rescued:
                 self.facts["ports_rescued"] = [each.text for each in rescued]
-            self._lend(found)
+            self._lend(found, spec["ports"])
             self._configure_both()
             self.prove()
             if self._asked:
@@ -113,7 +114,7 @@ class PhysicalPair(Pair):
         if reasons:
             raise LinkError("; ".join(reasons))
 
-    def _lend(self, found: Mapping[str, HostPort]) -> None:
+    def _lend(self, found: Mapping[str, HostPort], wanted: Mapping[str, Mapping[str, Any]]) -> None:
         """Write down what both ports are, and move each into a namespace of its own."""
         for end in found:
             self.ends[end] = Namespace(end)
@@ -123,9 +124,11 @@ class PhysicalPair(Pair):
             journal = self._journals[end] = begin_journal(port, self._home, self._asked)
             lend(port, journal, self._home, self.ends[end])
         for end, port in found.items():
-            address = lab_addresses(self.index)[end]
-            self.ports[end] = {"interface": port.name, "name": port.label, "mac": port.mac, **address}
+            addresses = {**lab_addresses(self.index)[end], **_given(wanted[end].get("address"))}
+            self.ports[end] = {"interface": port.name, "name": port.label, "mac": port.mac, **addresses}
             self.facts[f"port_{end}_is"] = port.label
+            if (advice := port.advice(wanted[end]["port"])) is not None:
+                self.facts[f"port_{end}_advice"] = advice
 
     def _configure_both(self) -> None:
         for end, port in self.ports.items():
@@ -148,7 +151,13 @@ class PhysicalPair(Pair):
                 raise LinkError(
                     f"port {port['name']} refuses an MTU of {self.mtu}: {os.strerror(error.code)}{allowed}"
                 ) from None
+        wanted = port["address6"] if "prefix6" in port else None
         self.add_addresses(end)
+        if wanted and port["address6"] is None:
+            raise LinkError(
+                f"port {port['name']} cannot have the address {wanted}: IPv6 is off in this kernel, or the MTU of "
+                f"{self.mtu} is below 1280"
+            )
         asked = AskedSettings(port["interface"], port["name"], self._asked)
         asked.write_down()
         ipr.link("set", index=port["index"], state="up")
@@ -218,6 +227,15 @@ class PhysicalPair(Pair):
         with contextlib.suppress(Exception):
             self._home.close()
         return problems
+
+
+def _given(address: str | None) -> dict[str, Any]:
+    """The address of a bench file, in the place of the run's own of that IP version."""
+    if address is None:
+        return {}
+    interface = ipaddress.ip_interface(address)
+    six = "6" if interface.version == 6 else ""
+    return {f"address{six}": str(interface.ip), f"prefix{six}": interface.network.prefixlen}
 
 
 def _not_restored(problems: list[str]) -> str:

@@ -4,6 +4,7 @@
     pci-0000:04:00.0/1   its second port (dev_port 1)
     mac-00:00:5e:00:53:01
     altname-enp4s0       an alternative name, or the kernel's own
+    enp4s0               the same; where it is the kernel's own, there is a stable one to write instead
 
 Read in the calling thread's network namespace, by rtnetlink and sysfs, and never written.
 """
@@ -76,6 +77,15 @@ class HostPort:
         names += [f"altname-{name}" for name in self.altnames]
         what = self.driver or self.kind
         return ", ".join(names) + (f" ({what})" if what else "")
+
+    def advice(self, text: str) -> str | None:
+        """What to write instead of this text, where it is only what the kernel calls the port today; else None."""
+        if text != self.name or text in self.altnames or self.port_id.startswith("altname-"):
+            return None
+        return (
+            f"{text} is only what the kernel calls this port today ({self.label}); after a restart it may be another "
+            f'one, so write port = "{self.port_id}"'
+        )
 
     def is_called(self, text: str) -> bool:
         """Whether this text, in any of the forms above or a bare name, means this port."""

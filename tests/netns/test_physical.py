@@ -200,10 +200,18 @@ def test_what_a_test_changes_is_put_back(lab: Lab, well: bool, code: int):
     lab.assert_home(0.0)
 
 
-def test_cold_links(lab: Lab):
+def test_cold_links_of_ports_by_their_kernel_names_with_addresses(lab: Lab):
+    text = BENCH.format(altname=lab.ports.a, mac=lab.ports.mac["b"]).replace("altname-", "")
+    for end, address in (("true }", "198.18.7.2/24"), ("allow_virtual = true }", "198.18.7.3/24")):
+        text = text.replace(end, f'{end[:-2]}, address = "{address}" }}', 1)
+    (lab.path / "bench.toml").write_text(text)
     lab.write(TRAFFIC.replace("mtu=[1500, 9000]", 'scope="function"'))
     assert lab.run() == 0, lab.output()
     lab.assert_home(0.0)
+    assert f'write port = "mac-{lab.ports.mac["a"]}"' in lab.output()
+    facts = lab.sheet()["rows"][0]["evidence"]["facts"]
+    assert "198.18.7.2" in facts["port_a"]
+    assert "198.18.7.3" in facts["client_command"]
 
 
 # ---- a run that is killed --------------------------------------------------------------------------------------------
@@ -390,11 +398,18 @@ class Bench:
     ports: StandIn
     path: Path
 
-    def spec(self, a: dict[str, Any] | None = None, b: dict[str, Any] | None = None, mtu: int = 1500) -> dict[str, Any]:
+    def spec(
+        self,
+        a: dict[str, Any] | None = None,
+        b: dict[str, Any] | None = None,
+        mtu: int = 1500,
+        asked: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
         ends = {"a": {"port": f"altname-{self.ports.a}"}, "b": {"port": f"altname-{self.ports.b}"}}
         for end, changed in (("a", a), ("b", b)):
             ends[end] = {**ends[end], "allow_virtual": True, **(changed or {})}
-        return {"mtu": mtu, "ports": ends, "holder": {"pid": os.getpid(), "command": "this test", "run": "this one"}}
+        holder = {"pid": os.getpid(), "command": "this test", "run": "this one"}
+        return {"mtu": mtu, "ports": ends, "holder": holder, "asked": asked or {}}
 
     def pair(self, **changed: Any) -> PhysicalPair:
         return PhysicalPair(4000 + int(self.ports.tag, 16) % 1000, self.spec(**changed), lambda: False)
@@ -430,6 +445,31 @@ def test_a_pair_up_and_home_again(bench: Bench):
     assert 0 <= counters["b"]["rx_bytes"] - counters["a"]["tx_bytes"] < 2000, "what the kernel sends between two looks"
     pair.close()
     assert unequal(before, bench.ports.view()) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"ring": {"rx": 512}}, "ring rx 512; driver veth: the driver does not know this setting"),
+        ({"pause": {"rx": False}}, "pause rx off; driver veth: the driver does not know this setting"),
+        ({"eee": False}, "eee off; driver veth: the driver does not know this setting"),
+        (
+            {"negotiation": {"mbps": 100, "duplex": "full", "autoneg": False}},
+            "100M full duplex, forced; driver veth: it",
+        ),
+        ({"irq_cpus": "0"}, "irq_cpus 0; driver veth: the port has no interrupts of its own"),
+        ({"offloads": {"lro": True}}, "offloads lro on; driver veth: read back it has lro off: it needs another one"),
+        (
+            {"offloads": {"tso": True, "tx-checksum": False}},
+            "read back it has tso off: it needs another one that is off",
+        ),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_setting_that_the_driver_refuses(bench: Bench, asked: dict[str, Any], said: str):
+    refused = bench.refused(asked={**asked, "offloads": {"gso": False, **asked.get("offloads", {})}})
+    assert said.replace("offloads", "offloads gso off,") in refused
+    assert f"mac-{bench.ports.mac['a']}" in refused
 
 
 def test_addresses_need_a_word(bench: Bench):

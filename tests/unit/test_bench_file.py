@@ -261,13 +261,52 @@ def test_what_an_end_allows_is_true_or_false(key):
     assert f"{key}: 1 is not true or false" in port(f'{{ port = "pci-0000:04:00.0", {key} = 1 }}')
 
 
-@pytest.mark.parametrize(
-    "given", ['address = "198.18.1.2/24"', 'address = "198.18.1.2/24", gateway = "198.18.1.1"', 'namespace = "lab"']
-)
-def test_what_a_physical_pair_cannot_be_given(given):
-    ends = [f'a = {{ port = "pci-0000:04:00.0", {given} }}', BOTH_PORTS[1], BOTH_PORTS[2]]
+def test_a_namespace_cannot_be_given_to_a_physical_pair():
+    ends = ['a = { port = "pci-0000:04:00.0", namespace = "lab" }', BOTH_PORTS[1], BOTH_PORTS[2]]
     reason = the_link(link(*ends, simulated=False)).unsupported_reason()
-    assert f"gives a {given.split()[0]} for its end a" in (reason or "")
+    assert "gives a namespace for its end a" in (reason or "")
+
+
+def addressed(a: str | None, b: str | None, *more: str) -> str:
+    ends = ((end, name, given) for end, name, given in (("a", "pci-0000:04:00.0", a), ("b", "pci-0000:04:00.1", b)))
+    lines = [
+        f'{end} = {{ port = "{name}"' + (f', address = "{given}"' if given else "") + " }" for end, name, given in ends
+    ]
+    return link(*lines, 'speed = "1G"', *more, simulated=False)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [("198.18.1.2/24", "198.18.1.3/24"), ("198.18.0.0/31", "198.18.0.1/31"), ("2001:db8::1/64", "2001:db8::2/64")],
+)
+def test_addresses_of_a_pair(a, b):
+    found = the_link(addressed(a, b))
+    assert found.unsupported_reason() is None
+    assert (found.a and found.a.address, found.b and found.b.address) == (a, b)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "words"),
+    [
+        ("198.18.1.2/24", None, "b.address: is missing, and the other end has 198.18.1.2/24; write one of the same"),
+        (None, "2001:db8::1/64", "a.address: is missing, and the other end has 2001:db8::1/64"),
+        ("198.18.1.2/24", "198.18.1.2/24", 'b.address: "198.18.1.2/24" is the address of end a too'),
+        ("198.18.1.2/24", "198.18.2.3/24", "is not in the network of end a (198.18.1.2/24); the two ends of one cable"),
+        ("198.18.1.2/24", "198.18.1.3/25", "write an address of 198.18.1.0/24"),
+        ("198.18.1.2/24", "2001:db8::1/64", 'b.address: "2001:db8::1/64" is not in the network of end a'),
+        ("fe80::1/64", "fe80::2/64", "a.address: fe80::1/64 is a link-local address"),
+    ],
+)
+def test_addresses_that_are_no_neighbours(a, b, words):
+    assert words in "\n".join(mistakes(addressed(a, b)))
+
+
+def test_a_pair_has_no_gateway():
+    a = 'a = { port = "pci-0000:04:00.0", address = "198.18.1.2/24", gateway = "198.18.1.1" }'
+    b = 'b = { port = "pci-0000:04:00.1", address = "198.18.1.3/24" }'
+    said = only_mistake(link(a, b, 'speed = "1G"', simulated=False))
+    assert "a.gateway: a pair is one cable without a router; remove it" in said
+    assert the_link(link(a, b, 'speed = "1G"', 'topology = "routed"', simulated=False)).a is not None
 
 
 def test_the_same_port_and_link_names_may_serve_several_devices():
@@ -487,9 +526,19 @@ def port(text: str) -> str:
     return only_mistake(link(f"a = {text}", *BOTH_PORTS[1:], simulated=False))
 
 
-@pytest.mark.parametrize("name", ["eth0", "pci-04:00.0", "mac-00:00:5e:00:53", "altname-", "pci-0000:04:00.9", "mac-"])
-def test_ports_are_named_by_what_survives_a_reboot(name):
+@pytest.mark.parametrize(
+    "name",
+    ["pci-04:00.0", "mac-00:00:5e:00:53", "altname-", "pci-0000:04:00.9", "mac-", "..", "a/b", "sixteen-letters-"],
+)
+def test_names_that_no_port_has(name):
     assert "survives a reboot" in port(f'{{ port = "{name}" }}')
+
+
+@pytest.mark.parametrize("name", ["eth0", "enp3s0", "enp4s0d1", "lan.7"])
+def test_the_name_of_the_kernel_is_taken(name):
+    found = the_link(link(f'a = {{ port = "{name}" }}', *BOTH_PORTS[1:], simulated=False))
+    assert found.a is not None
+    assert found.a.port == name
 
 
 @pytest.mark.parametrize(
@@ -531,7 +580,7 @@ def test_wrong_ports(text, words):
 
 def test_a_gateway_may_be_link_local():
     gateway = 'a = { port = "mac-00:00:5e:00:53:01", address = "2001:db8::2/64", gateway = "fe80::1" }'
-    found = the_link(link(gateway, *BOTH_PORTS[1:], simulated=False))
+    found = the_link(link(gateway, *BOTH_PORTS[1:], 'topology = "routed"', simulated=False))
     assert found.a is not None
     assert found.a.gateway == "fe80::1"
 

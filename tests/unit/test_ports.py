@@ -49,6 +49,16 @@ def test_a_text_means_one_port(text: str, port: HostPort):
     assert find_port(text, PORTS) is port
 
 
+def test_a_name_of_the_kernel_comes_with_the_one_to_write_instead():
+    assert f'({FIRST.label}); after a restart it may be another one, so write port = "pci-0000:04:00.0"' in str(
+        FIRST.advice(FIRST.name)
+    )
+    assert 'write port = "pci-0000:04:00.0/1"' in str(SECOND.advice("enp4s0d1"))
+    assert 'write port = "mac-00:00:5e:00:53:09"' in str(USB.advice("enx1"))
+    for stable in ("eno7", "altname-sfp-left", "pci-0000:04:00.0", "mac-00:00:5e:00:53:01"):
+        assert FIRST.advice(stable) is None
+
+
 def test_the_only_port_of_a_card_that_counts_from_one():
     only = replace(FIRST, dev_port=1)
     assert find_port("pci-0000:04:00.0", [only, USB]) is only
