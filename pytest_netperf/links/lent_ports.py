@@ -17,6 +17,7 @@ from pytest_netperf.links.owner import Owner
 __all__ = ["bring_up_ports"]
 
 _ANOTHER_RUN_SECONDS: Final = 15.0
+_BY_ANOTHER_NAME: Final = ". Another link of the bench file has it by another name: call the port the same in both"
 _POLL_SECONDS: Final = 0.1
 _LONGEST_COMMAND: Final = 200
 
@@ -51,10 +52,9 @@ def bring_up_ports(
         answer = owner.call("up", link=key, spec=spec)
         if "held" not in answer:
             break
-        ours = answer["holder"].get("pid") == os.getpid()  # by another name in the bench file; or a killed keeper has it
+        ours = answer["holder"].get("pid") == os.getpid()
         if (ours or answer["holder"].get("run") != run) and time.monotonic() > deadline:
-            more = ". Another link of the bench file has this port too, by another name: call it the same" if ours else ""
-            raise LinkError(f"{answer['held']}{more}")
+            raise LinkError(f"{answer['held']}{_BY_ANOTHER_NAME if ours else ''}")
         time.sleep(_POLL_SECONDS)
     return Link(owner, key, answer, name=name, topology="pair", simulated=False, speed_bps=speed_bps, mtu=mtu, fault={})
 
