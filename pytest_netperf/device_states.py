@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_netperf.bench.device_state import PLAIN
 from pytest_netperf.errors import LinkError, NetperfError
 
 if TYPE_CHECKING:
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DeviceStates"]
 
+_PLAIN = "plain"
 _UNKNOWN = ""
 _HOOK = "pytest_netperf_device_state"
 
@@ -40,9 +40,16 @@ class DeviceStates:
     def _wanted(self, plan: LinkPlan) -> str | None:
         state = plan.state
         if state is None:
-            return PLAIN.name if plan.device.serial in self._state else None
-        simulated = all(each.is_simulated for each in plan.device.states) if state == PLAIN else state.is_simulated
-        return None if plan.link.simulated and simulated else state.name  # None: `links.device_states` does it
+            return _PLAIN if plan.device.serial in self._state else None
+        from pytest_netperf.bench.plan import states_of
+
+        # `links.device_states` does what the bench file describes; a simulated device without it is always plain.
+        described = (
+            all(each.is_simulated for each in states_of(plan.device) if each.name != _PLAIN)
+            if state.name == _PLAIN
+            else state.is_simulated
+        )
+        return None if plan.link.simulated and described else state.name
 
     def _enter(self, device: Device, name: str) -> None:
         if hasattr(self._config, "workerinput"):
@@ -79,9 +86,9 @@ class DeviceStates:
         """Put every device that was in another state back into the plain one; returns what is wrong, a line each."""
         problems = []
         for serial, state in list(self._state.items()):
-            if state != PLAIN.name:
+            if state != _PLAIN:
                 try:
-                    self._enter(self._devices[serial], PLAIN.name)
+                    self._enter(self._devices[serial], _PLAIN)
                 except NetperfError as error:
                     problems.append(f"{error}; the device is left in the state {state or 'that its last hook left'}")
         return problems

@@ -15,6 +15,7 @@ from pytest_netperf.judge.run_to_run import HISTORY
 from pytest_netperf.judge.soak import soak_facts
 from pytest_netperf.judge.throughput import method_facts
 from pytest_netperf.judge.values import traffic_values
+from pytest_netperf.judge.wire import wire_rates
 from pytest_netperf.quantities import get_quantity
 from pytest_netperf.record.schema import Evidence, Run, SeriesPoint
 from pytest_netperf.traffic.framing import bound_bps, ceiling_bps, rates_of
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Trial", "ceilings_of", "conditions_of", "trials_of"]
 
+_ON_THE_SHEET = ("frame_rate", "wire_rate", "tester_cpu")
+"""Beside the goodput, on whichever row it is."""
 _CLOCK_START_SECONDS = 0.002  # seen: 0.3 ms on a busy machine
 
 
@@ -128,6 +131,9 @@ def _trial_of_run(
     bounds: dict[str, float] = {}
     if speed_bps is not None:
         bounds = rates_of(bound_bps(workload, speed_bps, mtu), workload, mtu)
+    wire = wire_rates(result, measurement.observation, mtu_bytes=mtu)
+    if wire is not None and wire.bytes_on_wire is not None and speed_bps is not None:
+        bounds["frame_rate"] = speed_bps / (8 * wire.bytes_on_wire)  # of the frames that were seen, of whatever size
     findings = examine(
         result,
         measurement.observation,
@@ -163,6 +169,8 @@ def _trial_of_run(
                 **method_facts(call.profile, call.run_to_run),
                 **({HISTORY: call.history.name} if call.history is not None else {}),
                 **soak_facts(points),
+                **({"wire_from": wire.source} if wire is not None else {}),
+                **{f"measured_{name}": values[name] for name in _ON_THE_SHEET if values.get(name) is not None},
                 **({"not_stopped_because": call.not_stopped} if call.not_stopped else {}),
                 **_made_like_this(plan.link),
                 **link_facts,
@@ -216,8 +224,8 @@ def _owed_bps(link: LinkPlan, workload: Workload) -> dict[str, float]:
     """Goodput that a simulated link owes each direction in spite of a rate fault; empty when nobody can say."""
     fault, speed_bps = link.link.fault, link.link.line_rate_bps
     if fault is None and link.state is not None and link.state.only_rate_bps is not None:
-        rate = min(link.state.only_rate_bps, speed_bps or math.inf)
-        return {way: ceiling_bps(workload, rate, link.settings.mtu) for way in ("forward", "reverse")}
+        slower = min(link.state.only_rate_bps, speed_bps or math.inf)
+        return {way: ceiling_bps(workload, slower, link.settings.mtu) for way in ("forward", "reverse")}
     if fault is None or fault.only_rate_bps is None:
         return {}
     owed = {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
-from pytest_netperf.bench.device_state import PLAIN, DeviceState
+from pytest_netperf.bench.device_state import DeviceState
 from pytest_netperf.quantities import format_speed, format_value
 
 __all__ = [
@@ -252,11 +252,7 @@ class Device:
     nic_stepping: str | None = None
     links: tuple[LinkSpec, ...] = ()
     states: tuple[DeviceState, ...] = ()
-    """Those that the bench describes, beside ``plain``."""
-
-    def state(self, name: str) -> DeviceState | None:
-        """The state of this name; None when it has none."""
-        return next((state for state in (*self.states, PLAIN) if state.name == name), None)
+    """Those that the bench file describes; `bench.plan.states_of` has all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

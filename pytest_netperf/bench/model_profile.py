@@ -10,16 +10,26 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_netperf.bench.baseline import Baseline, read_baselines
+from pytest_netperf.bench.device_state import DeviceState, read_state
 from pytest_netperf.bench.model import MTU_RANGE
 from pytest_netperf.bench.toml_table import TomlTable, shown
 from pytest_netperf.errors import BenchError
 from pytest_netperf.quantities import parse_speed
 
-__all__ = ["ModelProfile", "PortKind", "fitting_profiles", "load_baselines", "load_profiles", "parse_profile"]
+__all__ = [
+    "ModelProfile",
+    "PortKind",
+    "fitting_profiles",
+    "load_baselines",
+    "load_profiles",
+    "parse_profile",
+    "states_of_model",
+]
 
 _SHIPPED: Final = Path(__file__).parent / "profiles"
 _MOST_PORTS: Final = 1000
@@ -47,6 +57,8 @@ class ModelProfile:
     source: str
     ports: tuple[PortKind, ...]
     baselines: tuple[Baseline, ...] = ()
+    states: tuple[DeviceState, ...] = ()
+    """Those that it was measured in, and how a simulated device does them."""
     where: str
     """The file it was read from."""
 
@@ -65,6 +77,13 @@ def load_profiles(folder: str | Path | None = None) -> dict[str, ModelProfile]:
     if not own:
         raise BenchError(f"{folder}: there is no profile in this folder; a profile is a file *.toml")
     return {**found, **own}
+
+
+@cache
+def states_of_model(model: str | None) -> tuple[DeviceState, ...]:
+    """The states in which the shipped profile of a model knows it; none without a profile."""
+    profile = _of_folder(_SHIPPED).get(model or "")
+    return () if profile is None else profile.states
 
 
 def load_baselines(paths: Iterable[str | Path] = ()) -> tuple[Baseline, ...]:
@@ -144,17 +163,19 @@ def parse_profile(text: str, where: str | Path = "profile") -> ModelProfile:
     source = root.text("source", required=True) or ""
     ports = tuple(_port_kind(table) for table in root.tables("port"))
     baselines = read_baselines(root.tables("baseline"), model=model, os=root.text("os"), method=root.text("method"))
+    states = tuple(read_state(table) for table in root.tables("state"))
     if not ports and not baselines and not mistakes:
         root.wrong("port", "is missing; describe the ports of the model in [[port]] tables")
     root.close()
-    mistakes += [
-        f"port: the name {shown(name)} is used {count} times; make it unique"
-        for name, count in Counter(kind.name for kind in ports).items()
-        if name and count > 1
-    ]
+    for key, names in (("port", [kind.name for kind in ports]), ("state", [state.name for state in states])):
+        mistakes += [
+            f"{key}: the name {shown(name)} is used {count} times; make it unique"
+            for name, count in Counter(names).items()
+            if name and count > 1
+        ]
     if mistakes:
         raise BenchError("\n".join(f"{where}: {mistake}" for mistake in mistakes))
-    return ModelProfile(model=model, source=source, ports=ports, baselines=baselines, where=str(where))
+    return ModelProfile(model=model, source=source, ports=ports, baselines=baselines, states=states, where=str(where))
 
 
 def _port_kind(table: TomlTable) -> PortKind:

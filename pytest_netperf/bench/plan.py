@@ -21,7 +21,7 @@ from pytest_netperf.bench.port_wishes import PORT_SETTINGS, Negotiation, wish_la
 from pytest_netperf.errors import MarkError
 from pytest_netperf.quantities import format_speed, near_misses
 
-__all__ = ["LinkPlan", "LinkRequest", "LinkScope", "LinkSettings", "plan_links"]
+__all__ = ["LinkPlan", "LinkRequest", "LinkScope", "LinkSettings", "plan_links", "states_of"]
 
 LinkScope = Literal["session", "function"]
 
@@ -102,7 +102,7 @@ class LinkPlan:
     def state(self) -> DeviceState | None:
         """The state that its tests ask for."""
         name = self.settings.device_state
-        return None if name is None else self.device.state(name)
+        return None if name is None else next(each for each in states_of(self.device) if each.name == name)
 
     @property
     def not_applicable(self) -> str | None:
@@ -234,12 +234,21 @@ def _impossible(link: LinkSpec, settings: LinkSettings) -> str | None:
     return f"fault.{problem[0]}: {problem[1]}" if problem else None
 
 
+def states_of(device: Device) -> tuple[DeviceState, ...]:
+    """Every state of a device: those of the bench file, those of the profile of its model, and ``plain``."""
+    from pytest_netperf.bench.model_profile import states_of_model  # late: most tests ask for no state
+
+    own = {state.name for state in device.states}
+    return (*device.states, *(state for state in states_of_model(device.model) if state.name not in own), PLAIN)
+
+
 def _impossible_state(device: Device, link: LinkSpec, name: str | None) -> str | None:
     if name is None:
         return None
-    state = device.state(name)
+    states = states_of(device)
+    state = next((each for each in states if each.name == name), None)
     if state is None:
-        known = [each.name for each in device.states] + [PLAIN.name]
+        known = [each.name for each in states]
         return (
             f"device {device.serial} has no state {name!r}{near_misses(name, known)}; it has {', '.join(known)}; "
             "describe it in a [[device.state]] table of the bench file"

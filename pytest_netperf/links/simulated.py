@@ -76,7 +76,7 @@ class SimulatedPair(Pair):
             self._build()
             self._steer()
             if self._asked:
-                self.facts["settings"] = self.both(self._set_asked)
+                self.facts["settings"] = {end: self.ends[end].call(self._set_asked, end) for end in ("a", "b")}
             self.prove()
             self._after_proof(spec)
             if self._fault is not None:
