@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pytest_netperf.bench.model import FAULT_DIRECTIONS, FAULT_SHARES, LOSS_MEANS, MTU_RANGE, Fault
+from pytest_netperf.bench.model import FAULT_DIRECTIONS, FAULT_SHARES, LOSS_MEANS, MTU_RANGE, Fault, LossMeans
 from pytest_netperf.bench.toml_table import TomlTable, shown
 from pytest_netperf.quantities import parse_duration, parse_rate, parse_ratio
 
@@ -25,7 +25,7 @@ def parse_fault(data: object, key: str) -> tuple[Fault | None, list[str]]:
     fault = Fault(
         rate_bps=table.quantity("rate", parse_rate, "1.9 Gbps"),
         loss_ratio=_share(table, "loss"),
-        loss_by=table.choice("loss_by", LOSS_MEANS, "netem") if table.given("loss_by") else None,
+        loss_by=_loss_by(table),
         burst_frames=table.integer("burst", 2, _MOST_BURST, "frames"),
         duplicate_ratio=_share(table, "duplicate"),
         reorder_ratio=_share(table, "reorder"),
@@ -62,6 +62,12 @@ def _contradictions(fault: Fault, data: dict[str, object]) -> Iterator[tuple[str
         yield "flap", 'the carrier goes down and comes back; say how long it is down, such as for = "500 ms"'
     if fault.flap and fault.direction != "both":
         yield "direction", "both ends lose the carrier; leave the direction of a flap out"
+
+
+def _loss_by(table: TomlTable) -> LossMeans | None:
+    given = table.given("loss_by")
+    means = table.choice("loss_by", LOSS_MEANS, "netem")
+    return means if given else None
 
 
 def _share(table: TomlTable, key: str) -> float | None:
