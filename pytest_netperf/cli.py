@@ -7,7 +7,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_netperf import __version__, baseline_cli, batch_cli, bench_cli, doctor_cli, new_cli, selftest_cli, series_cli
+from pytest_netperf import (
+    __version__,
+    baseline_cli,
+    batch_cli,
+    bench_cli,
+    doctor_cli,
+    new_cli,
+    selftest_cli,
+    series_cli,
+    sign_cli,
+)
 from pytest_netperf.errors import NetperfError
 
 __all__ = ["main"]
@@ -24,6 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sheet = commands.add_parser("sheet", help="make the sheets of a run again from its journal, also of a killed run")
     sheet.add_argument("journal", type=Path, metavar="JOURNAL", help="OUTPUT/journals/<run id>.jsonl")
     sheet.add_argument("--output", type=Path, metavar="DIR", help="where to write; default: the journal's own OUTPUT")
+
+    sheet.add_argument("--format", default="html", metavar="LIST", help="of html, pdf, csv, json; default: html")
+    sheet.add_argument("--language", default="en", metavar="TAG", help="language of the sheet; default: en")
+    sheet.add_argument("--templates", type=Path, metavar="DIR", help="folder with templates and texts of your own")
+    sheet.add_argument("--logo", type=Path, metavar="FILE", help="image at the head of the sheet")
+
+    sign_cli.add_arguments(commands.add_parser("sign", help="sign PDF sheets, each into a new file"))
 
     reader = commands.add_parser("import", help="say what iperf3 outputs contain, and whether they can be trusted")
     reader.add_argument(
@@ -63,7 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     try:
         if asked.command == "sheet":
-            return _sheet(asked.journal, asked.output)
+            return _sheet(asked)
+        if asked.command == "sign":
+            return sign_cli.run(asked)
         if asked.command == "import":
             return _import(asked.files, asked.json)
         if asked.command == "judge":
@@ -86,25 +105,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _sheet(journal: Path, output: Path | None) -> int:
+def _sheet(asked: argparse.Namespace) -> int:
     from pytest_netperf.judge.verdict import DeviceVerdict
     from pytest_netperf.record.closing import close_run
     from pytest_netperf.record.journal import read_journal
+    from pytest_netperf.report.form import SheetForm, check_form, read_formats
     from pytest_netperf.report.sheet import write_sheet
     from pytest_netperf.report.terminal import device_lines
 
+    journal, formats = asked.journal, read_formats(asked.format)
+    form = SheetForm(formats=formats, language=asked.language, templates=asked.templates, logo=asked.logo)
+    check_form(form)
     contents = read_journal(journal)
     for note in contents.notes:
         print(f"note: {note}", file=sys.stderr)
-    folder = output if output is not None else journal.resolve().parent.parent
+    folder = asked.output if asked.output is not None else journal.resolve().parent.parent
     sheets = close_run(contents, folder)
+    problems: list[str] = []
     for sheet in sheets:
-        paths = write_sheet(sheet, folder, journal_sha256=contents.sha256)
+        paths = write_sheet(sheet, folder, journal_sha256=contents.sha256, form=form)
+        problems += paths.problems
         for line, _ in device_lines(sheet, str(paths.main)):
             print(line)
     if not sheets:
         print("the journal holds no planned row and no measured one: there is nothing to write", file=sys.stderr)
-    return 0 if sheets and all(sheet.verdict is DeviceVerdict.ACCEPTED for sheet in sheets) else 1
+    for problem in problems:
+        print(f"ERROR: {problem}", file=sys.stderr)
+    return 0 if sheets and not problems and all(sheet.verdict is DeviceVerdict.ACCEPTED for sheet in sheets) else 1
 
 
 def _import(files: list[Path], as_json: bool) -> int:

@@ -60,16 +60,17 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
 
 def sign_pdf(
     path: Path,
+    target: Path,
     key: Path,
     certificate: Path | None = None,
     *,
     passphrase: bytes | None = None,
     reason: str | None = None,
 ) -> str:
-    """Sign a PDF in place, with a PKCS#12 file, or a private key and its certificate in PEM or DER.
+    """Sign a PDF with a PKCS#12 file, or with a private key and its certificate in PEM or DER, into a new file.
 
-    Returns the signer's name. Raises ConfigError for a key, certificate or passphrase that is wrong, RecordError for a
-    file that is no PDF or cannot be written.
+    Returns the signer's name. The first file stays as it is. Raises ConfigError for a key, certificate or passphrase
+    that is wrong, RecordError for a file that is no PDF, and for one that is there already or cannot be written.
     """
     _need_pyhanko()
     from pyhanko.pdf_utils.incremental_writer import IncrementalPdfFileWriter
@@ -90,7 +91,7 @@ def sign_pdf(
         signed = signers.sign_pdf(writer, meta, signer=signer, output=io.BytesIO())
     except PdfError as error:
         raise RecordError(f"{path}: cannot be signed: {error}") from None
-    _replace(path, signed.getvalue())
+    _write_new(target, signed.getvalue())
     return _name(signer.signing_cert)
 
 
@@ -204,15 +205,20 @@ def _read(path: Path, what: str = "file") -> bytes:
         raise ConfigError(f"{path}: cannot read this {what}: {error.strerror or error}") from None
 
 
-def _replace(path: Path, data: bytes) -> None:
-    """Put the signed file in place of the other in one step; a full disk leaves the unsigned one."""
+def _write_new(path: Path, data: bytes) -> None:
+    """Write a file that is not there yet, whole or not at all."""
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
         with partial.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        partial.replace(path)
+        os.link(partial, path)  # unlike a rename, it refuses a name that is taken
+    except FileExistsError:
+        raise RecordError(
+            f"{path} is there already, and nothing is overwritten; name another file by --output"
+        ) from None
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise RecordError(f"{path}: cannot write the signed file: {error.strerror or error}") from None
+    finally:
+        partial.unlink(missing_ok=True)

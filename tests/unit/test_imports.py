@@ -18,7 +18,7 @@ JOINTS = {
     "attempts", "baseline_cli", "batch_cli", "bench_check", "bench_cli", "bench_init", "cli", "collection", "device_states", "doctor",
     "doctor_cli", "fixtures", "history", "hookspecs", "marks", "method_mark", "new_cli", "options", "plugin",
     "recorder", "reference", "rows", "run_info", "screening", "selftest", "selftest_cli", "series_cli", "session",
-    "starter", "tester_check", "trials",
+    "sign_cli", "starter", "tester_check", "trials",
 }  # fmt: skip
 VOCABULARY = {
     # Data that rooms before them speak in: no behaviour, nothing but structs and enums.

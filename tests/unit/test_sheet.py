@@ -240,8 +240,8 @@ def test_tables_and_drawings_speak_to_screen_readers():
     page = page_of(bad())
     assert len(page.all("table")) == len(page.all("caption")) >= 5
     assert all(cell.get("scope") in ("row", "col") for cell in page.all("th"))
-    drawings = [svg for svg in page.all("svg") if svg.get("class", "").split(" ")[0] in ("bullet", "plot")]
-    assert len(drawings) == 4
+    drawings = [svg for svg in page.all("svg") if svg.get("class", "").split(" ")[0] in ("bullet", "plot", "qr")]
+    assert len(drawings) == 5
     assert all(svg["role"] == "img" and svg["aria-label"] for svg in drawings)
     assert all(svg.get("aria-hidden") == "true" for svg in page.all("svg") if svg not in drawings)
     labels = [svg["aria-label"] for svg in drawings]

@@ -1,0 +1,131 @@
+"""The texts of the sheet: every language has each of them, and what is wrong with a file of texts is said."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+
+import msgspec
+import pytest
+from record_samples import RUN, make_row, plan_of
+
+from pytest_netperf.errors import ConfigError
+from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
+from pytest_netperf.quantities import quantities
+from pytest_netperf.record.ledger import build_sheets
+from pytest_netperf.report.form import SheetForm
+from pytest_netperf.report.html_page import sheet_html
+from pytest_netperf.report.language import known_languages, load_words
+
+ENGLISH = load_words("en")
+BUILT_IN = resources.files("pytest_netperf.report") / "words"
+LETTERS = re.compile("[A-Za-z]{3,}")
+
+
+def test_english_and_japanese_are_built_in():
+    assert known_languages() == ["en", "ja"]
+
+
+@pytest.mark.parametrize("language", known_languages())
+def test_each_language_has_each_text_with_the_same_places(language):
+    words = load_words(language)  # which refuses a file that lacks one
+    assert words.texts.keys() == ENGLISH.texts.keys()
+    assert all(text.strip() for text in words.texts.values())
+    for verdict in (*Verdict, *DeviceVerdict):
+        section = "row" if isinstance(verdict, Verdict) else "device"
+        assert {f"{section}.{verdict.value}.{part}" for part in ("word", "meaning", "step")} <= words.texts.keys()
+
+
+def test_each_text_is_used_and_each_that_is_used_is_there():
+    """Keys that a program puts together (of verdicts, quantities, facts ...) count as used by their section."""
+    sources = [
+        path.read_text("utf-8")
+        for folder in ("", "templates")
+        for path in (resources.files("pytest_netperf.report") / folder).iterdir()
+        if path.name.endswith((".py", ".j2", ".typ"))
+    ]
+    text = "\n".join(sources)
+    named = set(re.findall(r"""\bw(?:ords)?\((?:f?["'])([a-z_]+\.[a-z_]+)["']""", text))
+    named |= set(re.findall(r"""\.at\("([a-z_]+\.[a-z_]+)"\)""", text))
+    assert len(named) > 40
+    assert named - ENGLISH.texts.keys() - {"sheet.json"} == set()
+    put_together = (
+        "row device quantity facts certificate deviation rows method legend sign notes plot tables runs repeated "
+        "uncertainty reference"
+    ).split()
+    unused = {key for key in ENGLISH.texts if key not in named and key.split(".")[0] not in put_together}
+    assert {key for key in unused if key not in text} == set()
+
+
+def test_our_quantities_have_names():
+    ours = {each.name for each in quantities() if f"quantity.{each.name}" in ENGLISH.texts}
+    assert len(ours) == sum(key.startswith("quantity.") for key in ENGLISH.texts) >= 17
+
+
+def test_the_sheet_is_in_its_language():
+    rows = [make_row("p1"), make_row("p2", Verdict.FAIL, 1.897e9)]
+    (sheet,) = build_sheets(RUN, plan_of(rows), rows, complete=True)
+    page = sheet_html(sheet, form=SheetForm(language="ja")).decode()
+    assert '<html lang="ja">' in page
+    for said in ("不合格", "スループット", "適合性の表明", "合格しなかった項目と次の処置", "REJECTED"):
+        assert said in page
+    body = re.sub(r"<style>.*?</style>|<[^>]+>", " ", page, flags=re.DOTALL)
+    english = {text for text in ENGLISH.texts.values() if len(text) > 25 and "{" not in text and text in body}
+    assert english == set()
+
+
+def test_an_unknown_language_is_refused():
+    with pytest.raises(ConfigError, match="no texts in language 'jp'; known: en, ja"):
+        load_words("jp")
+
+
+@pytest.fixture
+def own(tmp_path):
+    (tmp_path / "words").mkdir()
+
+    def write(name, change):
+        text = (BUILT_IN / "en.toml").read_text("utf-8")
+        (tmp_path / "words" / f"{name}.toml").write_text(change(text))
+        load_words.cache_clear()
+        return tmp_path
+
+    return write
+
+
+def test_another_language_is_one_file(own):
+    folder = own("nl", lambda text: text.replace('title = "Acceptance sheet of a network device"', 'title = "Keuring"'))
+    assert known_languages(folder) == ["en", "ja", "nl"]
+    (sheet,) = build_sheets(RUN, plan_of([make_row()]), [make_row()], complete=True)
+    page = sheet_html(sheet, form=SheetForm(language="nl", templates=folder)).decode()
+    assert '<html lang="nl">' in page
+    assert "Keuring" in page
+
+
+def test_a_text_is_escaped_like_any_other(own):
+    folder = own("en", lambda text: text.replace("Serial number", "<script>x</script>"))
+    (sheet,) = build_sheets(RUN, plan_of([make_row()]), [make_row()], complete=True)
+    page = sheet_html(sheet, form=SheetForm(templates=folder)).decode()
+    assert "&lt;script&gt;x" in page
+    assert "<script" not in page
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda text: text.replace('model = "Model"\n', "", 1), "xx.toml: has no text for facts.model"),
+        (lambda text: text.replace("[facts]", '[facts]\nmodle = "M"'), "texts that no sheet shows: facts.modle"),
+        (lambda text: text.replace("{page}", "{pag}"), "has other {places} than en.toml in sheet.page"),
+        (lambda text: text.replace('model = "Model"', "model = 7", 1), "facts.model must be a text, not 7"),
+        (lambda text: text + "[", "cannot read these texts"),
+    ],
+)
+def test_what_is_wrong_with_a_file_of_texts_is_said(own, change, says):
+    with pytest.raises(ConfigError) as error:
+        load_words("xx", own("xx", change))
+    assert says in str(error.value)
+
+
+def test_a_quantity_of_the_users_own_keeps_its_name():
+    row = msgspec.structs.replace(make_row(), quantity="fan_noise", unit="dB", value=31.0, limit=None, ceiling=None)
+    (sheet,) = build_sheets(RUN, plan_of([row]), [row], complete=True)
+    assert "fan noise" in sheet_html(sheet, form=SheetForm(language="ja")).decode()

@@ -1,0 +1,204 @@
+"""Signatures in PDF sheets: made with keys of the two usual forms, and what they prove when somebody meddles."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+import subprocess
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    pkcs12,
+)
+from cryptography.x509.oid import NameOID
+from record_samples import RUN, make_row, plan_of
+
+from pytest_netperf.cli import main
+from pytest_netperf.errors import ConfigError, RecordError
+from pytest_netperf.record.ledger import build_sheets
+from pytest_netperf.report.pdf import sheet_pdf
+from pytest_netperf.report.signature import check_signatures, sign_pdf
+
+
+def certificate_of(name, key, issuer=None, issuer_key=None):
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer.subject if issuer else subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=30))
+        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        .add_extension(
+            x509.KeyUsage(
+                digital_signature=True, content_commitment=True, key_encipherment=False, data_encipherment=False,
+                key_agreement=False, key_cert_sign=issuer is None, crl_sign=issuer is None, encipher_only=False,
+                decipher_only=False,
+            ),
+            critical=True,
+        )
+        .sign(issuer_key or key, hashes.SHA256())
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def office(tmp_path_factory):
+    """A folder with a root certificate, a key and certificate below it, the same as PKCS#12, and a stranger's."""
+    folder = tmp_path_factory.mktemp("office")
+    root_key, key, other_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(3))
+    root = certificate_of("Example root", root_key)
+    mine = certificate_of("Example authoriser", key, root, root_key)
+    other = certificate_of("Stranger", other_key)
+    for name, certificate in (("root", root), ("cert", mine), ("other", other)):
+        (folder / f"{name}.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
+    plain = (Encoding.PEM, PrivateFormat.PKCS8)
+    (folder / "key.pem").write_bytes(key.private_bytes(*plain, NoEncryption()))
+    (folder / "locked.pem").write_bytes(key.private_bytes(*plain, BestAvailableEncryption(b"open")))
+    (folder / "passphrase").write_text("open\n")
+    (folder / "both.p12").write_bytes(
+        pkcs12.serialize_key_and_certificates(b"me", key, mine, [root], BestAvailableEncryption(b"open"))
+    )
+    row = make_row()
+    (sheet,) = build_sheets(RUN, plan_of([row]), [row], complete=True)
+    (folder / "sheet.pdf").write_bytes(sheet_pdf(sheet))
+    sign_pdf(folder / "sheet.pdf", folder / "signed.pdf", folder / "key.pem", folder / "cert.pem", reason="approved")
+    return folder
+
+
+@pytest.fixture
+def signed(office):
+    return (office / "signed.pdf").read_bytes()
+
+
+def test_an_unsigned_sheet_has_no_signature(office):
+    assert check_signatures((office / "sheet.pdf").read_bytes()) == []
+
+
+def test_a_signature_says_who_and_that_nothing_changed(office, signed):
+    (found,) = check_signatures(signed, [office / "root.pem"])
+    assert (found.signer, found.intact, found.whole, found.trusted, found.good) == (
+        "Example authoriser", True, True, True, True,
+    )  # fmt: skip
+    assert found.text.startswith("signed by Example authoriser at 20")
+    assert found.text.endswith("the certificate leads to a trusted one")
+    assert signed.startswith((office / "sheet.pdf").read_bytes()), "the bytes of the sheet stay as they were"
+
+
+def test_without_trusted_certificates_it_says_that_nobody_checked_whose_it_is(signed):
+    (found,) = check_signatures(signed)
+    assert (found.trusted, found.good) == (None, True)
+    assert "whose certificate it is was not checked" in found.text
+
+
+def test_a_strangers_certificate_is_not_good(office, signed):
+    (found,) = check_signatures(signed, [office / "other.pem"])
+    assert (found.intact, found.trusted, found.good) == (True, False, False)
+
+
+def test_one_flipped_bit_of_what_was_signed_is_found(office, signed):
+    length = (office / "sheet.pdf").stat().st_size
+    for place in range(100, length, length // 25):
+        meddled = bytearray(signed)
+        meddled[place] ^= 1
+        try:
+            found = check_signatures(bytes(meddled), [office / "root.pem"])
+        except RecordError:
+            continue  # no PDF any more
+        assert [each for each in found if each.good] == [], place
+
+
+def test_what_was_added_behind_a_signature_is_found(office, signed):
+    import io
+
+    from pyhanko.pdf_utils import generic
+    from pyhanko.pdf_utils.incremental_writer import IncrementalPdfFileWriter
+
+    writer = IncrementalPdfFileWriter(io.BytesIO(signed))
+    page = writer.root["/Pages"]["/Kids"][0].get_object()
+    page["/Contents"] = writer.add_object(generic.StreamObject(stream_data=b"BT (PASS) Tj ET"))
+    writer.update_container(page)
+    more = io.BytesIO()
+    writer.write(more)
+    (found,) = check_signatures(more.getvalue(), [office / "root.pem"])
+    assert not found.good
+    (cut,) = check_signatures(more.getvalue()[: len(signed)], [office / "root.pem"])
+    assert cut.good
+
+
+def test_it_is_still_pdf_a_to_its_own_words_and_has_the_record(office):
+    import pikepdf
+
+    with pikepdf.open(office / "signed.pdf") as document:
+        with document.open_metadata() as metadata:
+            assert metadata["pdfaid:part"] == "3"
+        assert list(document.attachments) == ["sheet.json"]
+
+
+@pytest.mark.skipif(shutil.which("pdfsig") is None, reason="no pdfsig; `./run test` installs it")
+def test_another_program_finds_the_signature_valid(office):
+    said = subprocess.run(["pdfsig", "-nocert", office / "signed.pdf"], capture_output=True, text=True).stdout
+    assert "Signature is Valid." in said
+    assert "Example authoriser" in said
+    assert "Total document signed" in said
+
+
+def test_the_command_signs_into_a_new_file_and_never_over_one(office, tmp_path, capsys):
+    sheet = shutil.copy(office / "sheet.pdf", tmp_path / "sheet.pdf")
+    before = sheet.read_bytes()
+    command = ["sign", str(sheet), "--key", str(office / "both.p12"), "--passphrase-file", str(office / "passphrase")]
+    assert main(command) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'sheet.signed.pdf'}: signed by Example authoriser\n"
+    assert sheet.read_bytes() == before
+    assert main(command) == 2
+    assert "sheet.signed.pdf is there already, and nothing is overwritten" in capsys.readouterr().err
+    again = ["sign", str(tmp_path / "sheet.signed.pdf"), "--key", str(office / "key.pem"), "--output", "second.pdf"]
+    again += ["--cert", str(office / "cert.pem")]
+    again[again.index("second.pdf")] = str(tmp_path / "second.pdf")
+    assert main(again) == 0
+    assert [each.good for each in check_signatures((tmp_path / "second.pdf").read_bytes())] == [True, True]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["second.pdf", "sheet.pdf", "sheet.signed.pdf"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--key", "none.pem", "--cert", "cert.pem"), "none.pem: cannot read this key: No such file"),
+        (("--key", "key.pem", "--cert", "none.pem"), "none.pem: cannot read this certificate: No such file"),
+        (("--key", "key.pem"), "it is something else, or the passphrase is wrong"),
+        (("--key", "both.p12"), "the passphrase is wrong or missing (--passphrase-file)"),
+        (("--key", "locked.pem", "--cert", "cert.pem"), "the passphrase is wrong or missing"),
+        (("--key", "cert.pem", "--cert", "key.pem"), "it is something else"),
+        (("--key", "key.pem", "--cert", "other.pem"), "is not that of the certificate"),
+        (("--key", "key.pem", "--passphrase-file", "none"), "--passphrase-file none: cannot read it"),
+    ],
+)
+def test_a_wrong_key_is_said(office, tmp_path, monkeypatch, capsys, arguments, says):
+    monkeypatch.chdir(office)
+    target = tmp_path / "out.pdf"
+    assert main(["sign", "sheet.pdf", "--output", str(target), *arguments]) == 2
+    assert says in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"%PDF-1.7\n", b"{}", b"\x00" * 5000])
+def test_what_is_no_pdf_is_neither_signed_nor_checked(office, tmp_path, content):
+    (tmp_path / "sheet.pdf").write_bytes(content)
+    with pytest.raises(RecordError, match="cannot be signed"):
+        sign_pdf(tmp_path / "sheet.pdf", tmp_path / "out.pdf", office / "key.pem", office / "cert.pem")
+    with pytest.raises(RecordError, match="cannot read this PDF"):
+        check_signatures(content)
+
+
+def test_a_trusted_certificate_that_is_none_is_said(office, signed):
+    with pytest.raises(ConfigError, match="cannot read a trusted certificate"):
+        check_signatures(signed, [office / "sheet.pdf"])
