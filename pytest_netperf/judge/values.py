@@ -6,8 +6,8 @@ A bidirectional run has one value per quantity too: that of the worse direction.
 from __future__ import annotations
 
 from pytest_netperf.judge.port_evidence import NO_LINE, ports_read
+from pytest_netperf.judge.wire import wire_rates
 from pytest_netperf.observe.observation import Observation
-from pytest_netperf.traffic.framing import rates_of
 from pytest_netperf.traffic.result import Result
 
 __all__ = ["TRAFFIC_QUANTITIES", "traffic_values"]
@@ -45,9 +45,9 @@ def traffic_values(
             sum(last.rx_errors + last.tx_errors - first.rx_errors - first.tx_errors for first, last in pairs)
         )
         values["carrier_changes"] = float(max(last.carrier_changes - first.carrier_changes for first, last in pairs))
-    throughput = values["throughput"]
-    if throughput is not None:
-        values |= rates_of(throughput, workload, mtu_bytes)
+    wire = wire_rates(result, observation, mtu_bytes=mtu_bytes)
+    if wire is not None:
+        values |= {"frame_rate": wire.frame_rate, "wire_rate": wire.wire_rate}
     return values
 
 
