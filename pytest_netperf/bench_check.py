@@ -12,7 +12,7 @@ import msgspec
 
 from pytest_netperf.bench.bench_file import read_bench
 from pytest_netperf.bench.model import DEFAULT_MTU, Bench, Device, LinkSpec
-from pytest_netperf.bench.model_profile import ModelProfile, PortKind
+from pytest_netperf.bench.model_profile import ModelProfile, PortKind, load_profiles
 from pytest_netperf.errors import BenchError, LinkError, StationError
 from pytest_netperf.judge.doubt_bus import BUS_NEED, usb_bps
 from pytest_netperf.judge.port_evidence import hop_bps, hop_text
@@ -57,8 +57,12 @@ class BenchCheck:
         return not self.problems and not any(link.problems for link in self.links)
 
 
-def check_bench(path: str | Path, profiles: Mapping[str, ModelProfile]) -> BenchCheck:
-    """Hold a bench file against this machine. Raises LinkError where nothing about ports can be read at all."""
+def check_bench(path: str | Path, folder: str | Path | None = None) -> BenchCheck:
+    """Hold a bench file against this machine, and the models of its devices against their profiles.
+
+    ``folder`` has profiles beside those of the bench file and of this package. Raises LinkError where nothing about
+    ports can be read at all.
+    """
     check = BenchCheck()
     try:
         bench, mistakes = read_bench(path)
@@ -66,6 +70,11 @@ def check_bench(path: str | Path, profiles: Mapping[str, ModelProfile]) -> Bench
         check.problems += str(error).splitlines()
         return check
     check.problems += mistakes
+    try:
+        profiles = load_profiles(bench.station.profiles, folder)
+    except BenchError as error:
+        check.problems += str(error).splitlines()
+        profiles = {}
     if shutil.which("iperf3") is None:
         check.problems.append(_NO_IPERF3)
     links = list(_links(bench))

@@ -47,17 +47,16 @@ def run(asked: argparse.Namespace) -> int:
     """Run it. Returns 0, or 1 when something is wrong with the bench. Raises ConfigError and StationError."""
     from pytest_netperf.bench.model_profile import load_profiles
 
-    profiles = load_profiles(asked.profiles)
     if asked.bench_command == "check":
         from pytest_netperf.bench_check import check_bench
 
-        found = check_bench(asked.file, profiles)
+        found = check_bench(asked.file, asked.profiles)
         if asked.json:
             print(json.dumps({"file": str(asked.file), "good": found.good, **asdict(found)}, indent=2))
         else:
             _show(asked.file, found)
         return 0 if found.good else 1
-    return _init(asked, profiles)
+    return _init(asked, load_profiles(asked.profiles))
 
 
 def _show(file: Path, found: BenchCheck) -> None:

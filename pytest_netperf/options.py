@@ -80,6 +80,7 @@ def add_options(parser: pytest.Parser) -> None:
         "PATH",
         "Baselines of golden devices: a file (TOML), or a folder of them",
     )
+    option("profiles", True, "DIR", "Profiles of models of your own (*.toml): their states and baselines")
     option("output", True, "DIR", f"Folder for journals and acceptance sheets; default: {DEFAULT_OUTPUT}")
     option("sheet", True, "FORMATS", "Files of each sheet: a list of html, pdf, csv, json; default: html,json")
     option("language", True, "TAG", "Language of the sheets: en (the default), ja, or one of --netperf-templates")
@@ -138,6 +139,8 @@ class Options:
     limits: Path | None = None
     baseline: Path | None = None
     """File or folder of baselines, beside those of the bench file and the published ones."""
+    profiles: Path | None = None
+    """Folder with profiles of models, beside those of the bench file and the shipped ones."""
     output: Path = Path(DEFAULT_OUTPUT)
     sheet: tuple[str, ...] = ("html", "json")
     """Formats of each sheet (`report.form.FORMATS`), that for people first, always with json."""
@@ -201,6 +204,7 @@ class Options:
             suite_version=read("suite-version", _name, None),
             limits=read("limits", _path, None),
             baseline=read("baseline", _path, None),
+            profiles=read("profiles", _path, None),
             output=read("output", _folder, config.invocation_params.dir / DEFAULT_OUTPUT),
             sheet=read("sheet", _formats, ("html", "json")),
             language=read("language", lambda text: text.text.strip(), "en"),

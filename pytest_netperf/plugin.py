@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     session = config.stash[SESSION] = NetperfSession(chosen)
     session.device_states = DeviceStates(config)
     try:
-        if chosen.bench is not None or chosen.devices:
+        if chosen.bench is not None or chosen.devices or chosen.profiles is not None:
             options.select_devices(chosen, session.bench)
         config.stash[LIMITS] = _limits_file(chosen.limits)
         if chosen.baseline is not None or (chosen.bench is not None and session.bench.station.baselines):

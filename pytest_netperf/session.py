@@ -12,6 +12,8 @@ from pytest_netperf.errors import ConfigError, DeviceError, LinkError, NetperfEr
 from pytest_netperf.options import Options
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytest_netperf.bench.model import Bench
     from pytest_netperf.bench.plan import LinkPlan
     from pytest_netperf.collection import ItemPlan
@@ -168,7 +170,15 @@ class NetperfSession:
                 from pytest_netperf.bench.builtin import builtin_bench
 
                 self._bench = builtin_bench()
+            if folders := self._profile_folders(self._bench):
+                from pytest_netperf.bench.model_profile import with_own_profiles
+
+                self._bench = with_own_profiles(self._bench, folders)
         return self._bench
+
+    def _profile_folders(self, bench: Bench) -> list[str | Path]:
+        """Of models: that of the bench file, then that of the command line, which wins."""
+        return [each for each in (bench.station.profiles, self.options.profiles) if each is not None]
 
     @property
     def baselines(self) -> Baselines:
@@ -179,7 +189,13 @@ class NetperfSession:
 
             given = self.options.baseline
             self._baselines = Baselines(
-                load_baselines([*self.bench.station.baselines, *([] if given is None else [given])])
+                load_baselines(
+                    [
+                        *self._profile_folders(self.bench),
+                        *self.bench.station.baselines,
+                        *([] if given is None else [given]),
+                    ]
+                )
             )
         return self._baselines
 

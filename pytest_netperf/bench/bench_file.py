@@ -124,8 +124,15 @@ def _station(table: TomlTable | None, folder: Path) -> Station:
     reference = tuple(_reference(link) for link in table.tables("reference"))
     _repeated(table.mistakes, "station.reference", "name", (link.name for link in reference))
     baselines = _paths(table, "baselines", folder)
+    profiles = table.text("profiles")
     table.close()
-    return Station(name=name or host_name(), location=location, reference=reference, baselines=baselines)
+    return Station(
+        name=name or host_name(),
+        location=location,
+        reference=reference,
+        baselines=baselines,
+        profiles=None if profiles is None else str(folder / profiles),
+    )
 
 
 def _paths(table: TomlTable, key: str, folder: Path) -> tuple[str, ...]:
@@ -163,7 +170,7 @@ def _device(table: TomlTable) -> Device:
     for key, names in (("link", [link.name for link in links]), ("state", [state.name for state in states])):
         _repeated(table.mistakes, f"{table.path}.{key}", "name", names)
     table.close()
-    return Device(serial=serial, model=model, batch=batch, **identity, links=links)
+    return Device(serial=serial, model=model, batch=batch, **identity, links=links, states=states)
 
 
 def _link(table: TomlTable) -> LinkSpec:

@@ -234,6 +234,8 @@ class Station:
     """Links of the tester itself that are a cable only: what it can do over them is its reference."""
     baselines: tuple[str, ...] = ()
     """Files and folders of baselines, as absolute paths."""
+    profiles: str | None = None
+    """Folder with profiles of models, as an absolute path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_netperf.bench.baseline import Baseline, read_baselines
 from pytest_netperf.bench.device_state import DeviceState, read_state
-from pytest_netperf.bench.model import MTU_RANGE
+from pytest_netperf.bench.model import MTU_RANGE, Bench
 from pytest_netperf.bench.toml_table import TomlTable, shown
 from pytest_netperf.errors import BenchError
 from pytest_netperf.quantities import parse_speed
@@ -29,6 +29,7 @@ __all__ = [
     "load_profiles",
     "parse_profile",
     "states_of_model",
+    "with_own_profiles",
 ]
 
 _SHIPPED: Final = Path(__file__).parent / "profiles"
@@ -63,20 +64,41 @@ class ModelProfile:
     """The file it was read from."""
 
 
-def load_profiles(folder: str | Path | None = None) -> dict[str, ModelProfile]:
-    """Model -> its profile: those of this package, and those of a folder of the user's, which win.
+def load_profiles(*folders: str | Path | None) -> dict[str, ModelProfile]:
+    """Model -> its profile: those of this package, and those of folders of the user's, of which the last one wins.
 
-    Raises BenchError with every mistake of every file of the folder.
+    Raises BenchError with every mistake of every file of a folder.
     """
     found = _of_folder(_SHIPPED)
-    if folder is None:
-        return found
+    for folder in folders:
+        found |= {} if folder is None else _own_profiles(folder)
+    return found
+
+
+def _own_profiles(folder: str | Path) -> dict[str, ModelProfile]:
     if not Path(folder).is_dir():
         raise BenchError(f"{folder}: there is no such folder; give one with profiles of models (*.toml)")
     own = _of_folder(Path(folder))
     if not own:
         raise BenchError(f"{folder}: there is no profile in this folder; a profile is a file *.toml")
-    return {**found, **own}
+    return own
+
+
+def with_own_profiles(bench: Bench, folders: Iterable[str | Path]) -> Bench:
+    """The bench, whose devices have the states that profiles in these folders know of their models, too.
+
+    A state that the bench file describes stays as it is there; of the folders the last one wins. Raises BenchError.
+    """
+    profiles: dict[str, ModelProfile] = {}
+    for folder in folders:
+        profiles |= _own_profiles(folder)
+    devices = []
+    for device in bench.devices:
+        profile = profiles.get(device.model or "")
+        known = {state.name for state in device.states}
+        more = () if profile is None else tuple(state for state in profile.states if state.name not in known)
+        devices.append(replace(device, states=(*device.states, *more)))
+    return replace(bench, devices=tuple(devices))
 
 
 @cache

@@ -76,7 +76,7 @@ def checked(tmp_path, monkeypatch):
         file = tmp_path / "bench.toml"
         file.write_text(f"[[device]]\n{head}\n{links}")
         monkeypatch.setattr(bench_check, "Machine", lambda: machine)
-        found = bench_check.check_bench(file, PROFILES)
+        found = bench_check.check_bench(file)
         problems = [problem for each in found.links for problem in each.problems]
         assert found.good == (not problems and not found.problems)
         return found.problems, problems, [note for each in found.links for note in each.notes]

@@ -8,8 +8,11 @@ import pytest
 
 from pytest_netperf.bench.model_profile import ModelProfile, fitting_profiles, load_profiles, parse_profile
 from pytest_netperf.errors import BenchError
+from pytest_netperf.judge.limit_text import parse_limit
+from pytest_netperf.options import Options
 from pytest_netperf.physics import goodput_ceiling_bps
 from pytest_netperf.quantities import get_quantity
+from pytest_netperf.session import NetperfSession
 
 SHIPPED = load_profiles()
 BASELINES = [
@@ -180,6 +183,31 @@ def test_a_folder_of_the_users(tmp_path):
     found = load_profiles(tmp_path)
     assert set(found) == {*SHIPPED, "BOX"}
     assert found["APU1"].source == "its data sheet", "the user's wins"
+
+
+def test_folders_of_a_run(tmp_path):
+    """The command line wins over the bench file, which wins over the shipped ones; a state of the device over all."""
+    state = '[[state]]\nname = "{}"\nfirewall = {{ rules = {} }}\n'
+    for folder, rules, value in (("models", 10, "9e8"), ("other", 20, "8e8")):
+        (tmp_path / folder).mkdir()
+        states = "".join(state.format(*each) for each in (("short", rules), ("long", rules), (folder, 1)))
+        text = GOOD.replace("9e8", value).replace("[[port]]", states + "[[port]]", 1)
+        (tmp_path / folder / "box.toml").write_text(text)
+    bench = tmp_path / "bench.toml"
+    bench.write_text(
+        '[station]\nprofiles = "models"\n[[device]]\nserial = "X-1"\nmodel = "BOX"\n'
+        '[[device.state]]\nname = "long"\nfirewall = { rules = 3 }\n'
+        '[[device.link]]\nname = "p"\nsimulated = true\nspeed = "1G"\n'
+    )
+    with_file = NetperfSession(Options(bench=bench))
+    (device,) = with_file.bench.devices
+    assert {each.name: each.firewall_rules for each in device.states} == {"long": 3, "short": 10, "models": 1}
+    (device,) = NetperfSession(Options(bench=bench, profiles=tmp_path / "other")).bench.devices
+    assert {each.name: each.firewall_rules for each in device.states} == {"long": 3, "short": 20, "other": 1}
+    with pytest.raises(BenchError, match="there is no such folder"):
+        NetperfSession(Options(bench=bench, profiles=tmp_path / "none")).bench  # noqa: B018 - a property that reads
+    limit = parse_limit("throughput", ">= 90 % of baseline BOX/one")
+    assert with_file.baselines.find(limit, {"model": "BOX"}).value == 9e8
 
 
 def test_folders_that_are_none(tmp_path):
