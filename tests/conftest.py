@@ -6,6 +6,7 @@ where they cannot be fetched from Debian.
 
 from __future__ import annotations
 
+import fcntl
 import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -13,8 +14,6 @@ from pathlib import Path
 
 import pytest
 from newer_iperf3 import why_not
-
-_NETNS = Path(__file__).parent / "netns"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -29,6 +28,17 @@ def state_folder() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def kept_namespaces_alone(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What --netperf-keep left is the machine's: whoever makes such namespaces, or removes all, has them alone."""
+    if request.node.get_closest_marker("kept_namespaces") is None:
+        yield
+        return
+    with (Path(tempfile.gettempdir()) / "netperf-tests-kept-namespaces.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def pytest_report_header() -> str | None:
     reason = why_not()
     return f"iperf3: newer versions than the installed one are not tested: {reason}" if reason else None
@@ -36,9 +46,6 @@ def pytest_report_header() -> str | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
-        if _NETNS in item.path.parents:
-            item.add_marker("alone")
     no_xdist, no_newer = find_spec("xdist") is None, why_not() is not None
     left_out = [
         item

@@ -17,7 +17,7 @@ from observed import named, observe
 
 from pytest_netperf.links.link import Endpoint, Link
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.alone]
 
 MakeLink = Callable[..., Link]
 ProcessesIn = Callable[[Endpoint], list[int]]

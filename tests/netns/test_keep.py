@@ -21,6 +21,7 @@ from pytest_netperf.links.owner import Owner
 
 pytestmark = [
     pytest.mark.netns,
+    pytest.mark.kept_namespaces,
     pytest.mark.skipif(not kernel.has_capabilities(), reason="--netperf-keep needs root"),
 ]
 

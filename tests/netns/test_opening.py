@@ -9,7 +9,7 @@ from pytest_netperf.traffic.engine import EngineFailure
 from pytest_netperf.traffic.iperf3 import Iperf3Engine
 from pytest_netperf.traffic.result import Workload
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.alone]
 
 UDP = Workload(protocol="udp", duration_s=2, omit_s=0, bitrate_bps=80e6, length_bytes=1472)
 OPENING_BYTES = 32  # IP, UDP, and the 4 bytes that iperf3 sends

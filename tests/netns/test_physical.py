@@ -56,6 +56,7 @@ CHANGES = """
 import pytest
 
 @pytest.mark.netperf_limit(power="<= 15 W")
+@pytest.mark.kept_namespaces
 def test_changes(netperf_link, netperf_record):
     a = netperf_link.a
     for command in (
@@ -301,6 +302,7 @@ def orphaned(lab: Lab) -> Iterator[Lab]:
         os.close(fd)
 
 
+@pytest.mark.kept_namespaces
 def test_the_keeper_is_killed_too_and_clean_finds_the_ports(orphaned: Lab):
     would = orphaned.clean("--dry-run")
     assert would.returncode == 0, would.stderr
@@ -345,6 +347,7 @@ def test_an_ordinary_user_is_told_that_it_needs_root(lab: Lab):
 # ---- two that want one port ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.kept_namespaces
 def test_another_run_waits_for_the_port_and_then_says_who_has_it(lab: Lab):
     lab.write(TRAFFIC, duration=40)
     first = lab.start()
@@ -361,6 +364,7 @@ def test_another_run_waits_for_the_port_and_then_says_who_has_it(lab: Lab):
 # ---- what is in the way home -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.kept_namespaces
 def test_another_interface_took_the_name(lab: Lab):
     """The port comes home under a free name, the test is ERROR and says so, and clean does the rest later."""
     lab.write(TRAFFIC.replace("[1500, 9000]", "9000"), duration=3)
@@ -660,6 +664,7 @@ def test_ports_that_the_kernel_brought_back_are_put_right(bench: Bench):
     assert unequal(before, bench.ports.view()) == []
 
 
+@pytest.mark.kept_namespaces
 def test_a_port_that_is_gone_is_reported(bench: Bench):
     let_go(bench.pair())  # and a veth goes with its namespace
     done = subprocess.run(
@@ -673,6 +678,7 @@ def test_a_port_that_is_gone_is_reported(bench: Bench):
     assert str(refusal.value).count("it is in no network namespace that can be seen") == 2
 
 
+@pytest.mark.kept_namespaces
 def test_a_restart_of_the_machine_leaves_nothing_to_do(bench: Bench):
     before = bench.ports.view()
     pair = bench.pair()

@@ -16,7 +16,7 @@ from pytest_netperf.record.reference_store import ReferenceStore
 from pytest_netperf.reference import Wanted, obtain
 from pytest_netperf.traffic.engine import Engine, EngineFailure, make_engine
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.alone]
 
 VETH = Wanted(link=None, mtu=9000)
 CABLE = Wanted(link=LinkSpec(name="loop", speed_bps=1e9, simulated=True), mtu=9000)

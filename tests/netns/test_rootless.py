@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -144,7 +145,7 @@ class Home:
     def run(self, *arguments: str, prefix: tuple[str, ...] = (), user: bool = True) -> subprocess.CompletedProcess[str]:
         """Run pytest; ``user`` false: as whoever we are."""
         environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
+            **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST_")},
             **self.traces.environment,
             "HOME": str(self.path),
             "TMPDIR": str(self.path),
@@ -186,6 +187,7 @@ def home() -> Iterator[Home]:
     shutil.rmtree(path)
 
 
+@functools.cache
 def interpreter_for(uid: int) -> tuple[str, str]:
     """An interpreter that this user can execute, and the PYTHONPATH with which it finds us and pytest."""
     reasons = []

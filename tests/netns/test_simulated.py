@@ -445,6 +445,7 @@ def one_run(link: Link, *, direction: str = "forward") -> float:
     return flow.received_bps / ceiling
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("mtu", [1500, 9000])
 @pytest.mark.parametrize("speed_bps", [1e9, 2.5e9])
 def test_goodput_is_that_of_the_wire(make_link: MakeLink, speed_bps: float, mtu: int):
@@ -457,6 +458,7 @@ def test_goodput_is_that_of_the_wire(make_link: MakeLink, speed_bps: float, mtu:
     pytest.fail(f"never within {FIDELITY:.1%} of the ceiling: {shares}")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("direction", ["a-to-b", "b-to-a", "both"])
 def test_a_rate_fault_slows_its_direction_only(make_link: MakeLink, direction: str):
     link = make_link(speed_bps=1e9, fault={"rate_bps": 400e6, "direction": direction})

@@ -21,6 +21,8 @@ from pytest_netperf.errors import StationError
 from pytest_netperf.links import slot
 from pytest_netperf.links.slot import measurement_slot
 
+pytestmark = pytest.mark.alone
+
 HOLD_SECONDS = 0.05
 
 

@@ -14,7 +14,7 @@ from pytest_netperf.links.link import Link, bring_up
 from pytest_netperf.links.owner import Owner
 from pytest_netperf.observe.observation import TcpConnection
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.alone]
 
 MakeLink = Callable[..., Link]
 PORT = 5301

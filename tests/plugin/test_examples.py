@@ -24,7 +24,6 @@ SHORT = ("--netperf-duration=1", "--netperf-omit=0", "-onetperf_reference=off")
 _ORDINARY_USER = 12345
 
 pytestmark = [
-    pytest.mark.alone,
     pytest.mark.netns,
     pytest.mark.skipif(sys.platform != "linux" or shutil.which("iperf3") is None, reason="needs Linux and iperf3"),
 ]
@@ -137,6 +136,7 @@ def test_suite_is_complete(name: str) -> None:
         assert parse_limits_file(limits.read_text("utf-8"), str(limits))
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", [name for name in SUITES if name != "ci_without_root"])
 def test_suite(name: str, tmp_path: Path) -> None:
     expected = SUITES[name]
@@ -194,6 +194,7 @@ def python_of_everyone(user: int) -> str:
     pytest.skip(f"an ordinary user cannot make namespaces here, or not run Python: {'; '.join(answers)}")
 
 
+@pytest.mark.alone
 def test_ci_suite_as_an_ordinary_user(folder_of_everyone: Path) -> None:
     folder = folder_of_everyone / "ci_without_root"
     shutil.copytree(EXAMPLES / "ci_without_root", folder)
@@ -208,6 +209,7 @@ def test_ci_suite_as_an_ordinary_user(folder_of_everyone: Path) -> None:
         assert {path.stat().st_uid for path in (folder / "netperf-results").rglob("*")} == {user}
 
 
+@pytest.mark.alone
 def test_ci_suite_takes_its_durations_from_the_ini_file(tmp_path: Path) -> None:
     """The example's point: neither the tests nor the command line say how long."""
     folder = tmp_path / "ci"
@@ -263,6 +265,7 @@ def test_demo_plans_only_what_the_machine_can_prove(
     assert ("10G port is not" in sentence) == (bench == "bench.toml")
 
 
+@pytest.mark.alone
 def test_demo(tmp_path: Path) -> None:
     def once(folder: Path) -> subprocess.CompletedProcess[str]:
         folder.mkdir()

@@ -189,6 +189,7 @@ def named_namespaces() -> set[str]:
     return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
 
 
+@pytest.mark.kept_namespaces
 @pytest.mark.skipif(os.getuid() != 0, reason="named namespaces need root")
 def test_kept_links_are_named_said_and_removed(project, workers):
     project.write(

@@ -7,8 +7,6 @@ import json
 import pytest
 
 pytest_plugins = ["pytester"]
-pytestmark = pytest.mark.alone
-
 LIMIT = "@pytest.mark.netperf_limit(throughput='>= 80 Mbps')\n"
 LINK = "@pytest.mark.netperf_link(speed='100M')\n"
 
@@ -30,6 +28,7 @@ def only_row(run):
 # ---- screening -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 def test_screening_stops_as_soon_as_a_good_link_is_proven(project, direction):
     mark = "@pytest.mark.netperf_method(profile='screening')\n"
@@ -49,6 +48,7 @@ def test_screening_stops_as_soon_as_a_good_link_is_proven(project, direction):
     assert "notes" not in facts
 
 
+@pytest.mark.alone
 def test_screening_stops_as_soon_as_a_bad_link_is_proven(project):
     link = "@pytest.mark.netperf_link(speed='100M', fault={'rate': '60 Mbps', 'direction': 'b-to-a'})\n"
     run = run_of(
@@ -63,6 +63,7 @@ def test_screening_stops_as_soon_as_a_bad_link_is_proven(project):
     assert row["value"] == pytest.approx(56.5e6, rel=0.03)
 
 
+@pytest.mark.alone
 def test_a_run_that_another_limit_judges_is_not_cut_short(project):
     limits = "@pytest.mark.netperf_limit(throughput='>= 80 Mbps', retransmits='<= 500')\n"
     run = run_of(
@@ -114,6 +115,7 @@ def test_smoke_is_short_and_a_journal_of_it_is_judged_the_same(project):
 # ---- repeated runs ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("between", ["connection", "link", "cold"])
 def test_repeated_runs_are_one_row_with_all_of_them_kept(project, between):
     test = f"""
@@ -180,30 +182,41 @@ def test_the_closest_place_wins_for_each_argument(project):
     assert (facts["profile"], facts["runs_asked"], facts["profile_duration_s"]) == ("smoke", 2, 3), run.text
 
 
-@pytest.mark.parametrize(
-    ("mark", "message"),
-    [
-        ("'screening'", "takes named arguments only; write what it is, as in netperf_method(profile='screening')"),
-        ("profile='screeening'", "unknown profile 'screeening'"),
-        ("profile=3", "expected one of 'screening'"),
-        ("profil='soak'", "there is no argument 'profil' (did you mean 'profile'"),
-        ("repeat=0", "repeat=0: expected a number of runs from 1 to 1000"),
-        ("repeat=2.5", "repeat=2.5: expected a number of runs"),
-        ("repeat=True", "repeat=True: expected a number of runs"),
-        ("between_runs='reboot'", "between_runs='reboot': expected 'connection' (a new connection)"),
-        ("run_to_run=0.5", "run_to_run=0.5: expected a share such as '0.5 %'"),
-        ("run_to_run='120 %'", "expected a share from 0 % to below 100 %"),
-        ("rule='guarded'", "the guarded rule needs a role"),
-        ("role='vendor'", "role 'vendor' has no meaning under the simple rule"),
-        ("rule='strict'", "unknown decision rule 'strict'"),
-        ("rule=['simple']", "rule=['simple']"),
-    ],
-)
-def test_a_wrong_mark_is_refused_at_collection(project, mark, message):
-    run = run_of(project, f"@pytest.mark.netperf_method({mark})\ndef test_a(iperf3): iperf3.tcp()")
+WRONG_MARKS = [
+    ("'screening'", "takes named arguments only; write what it is, as in netperf_method(profile='screening')"),
+    ("profile='screeening'", "unknown profile 'screeening'"),
+    ("profile=3", "expected one of 'screening'"),
+    ("profil='soak'", "there is no argument 'profil' (did you mean 'profile'"),
+    ("repeat=0", "repeat=0: expected a number of runs from 1 to 1000"),
+    ("repeat=2.5", "repeat=2.5: expected a number of runs"),
+    ("repeat=True", "repeat=True: expected a number of runs"),
+    ("between_runs='reboot'", "between_runs='reboot': expected 'connection' (a new connection)"),
+    ("run_to_run=0.5", "run_to_run=0.5: expected a share such as '0.5 %'"),
+    ("run_to_run='120 %'", "expected a share from 0 % to below 100 %"),
+    ("rule='guarded'", "the guarded rule needs a role"),
+    ("role='vendor'", "role 'vendor' has no meaning under the simple rule"),
+    ("rule='strict'", "unknown decision rule 'strict'"),
+    ("rule=['simple']", "rule=['simple']"),
+]
+
+
+def test_wrong_marks_are_refused_at_collection(project):
+    """All in one run: a pytest takes its time to start."""
+    project.write(
+        {},
+        **{
+            f"test_{number}": f"@pytest.mark.netperf_method({mark})\ndef test_a(iperf3): iperf3.tcp()"
+            for number, (mark, _) in enumerate(WRONG_MARKS)
+        },
+    )
+    run = project.run()
     assert run.code == 2
-    run.has("netperf_method: ", message)
     run.is_clean()
+    run.has(f"{len(WRONG_MARKS)} errors")
+    for number, (_, message) in enumerate(WRONG_MARKS):
+        about = run.text.split(f"ERROR collecting test_{number}.py", 1)[1].split("ERROR collecting", 1)[0]
+        assert "netperf_method: " in about
+        assert message in " ".join(about.split())
 
 
 def test_all_mistakes_of_a_mark_are_said_at_once(project):

@@ -43,7 +43,7 @@ def left_over() -> list[str]:
 
 @pytest.mark.timeout(900)  # on a busy machine it waits for its turns, and makes some faults twice
 def test_every_fault_comes_out_as_what_it_is(tmp_path):
-    code, outcomes, said = selftest("--keep", str(tmp_path / "kept"))
+    code, outcomes, said = selftest("-n", "4", "--keep", str(tmp_path / "kept"))
     assert [outcome for outcome in outcomes if not outcome["holds"]] == [], said
     assert code == 0
     assert {outcome["case"] for outcome in outcomes} == {case.name for case in CASES}
