@@ -26,7 +26,7 @@ from pytest_netperf.links.queues import queues_of
 if TYPE_CHECKING:
     from pytest_netperf.links.routed import RoutedPath
 
-__all__ = ["enter_state"]
+__all__ = ["enter_state", "find_program"]
 
 _TABLE: Final = "netperf_state"
 _CHAIN: Final = "NETPERF"
@@ -216,18 +216,22 @@ def _inspected(path: RoutedPath, family: int, ports: Sequence[str]) -> tuple[int
     return dropped[-1], [sum(packets for packets, rule in counted if port in rule) for port in ports]
 
 
-def _run(path: RoutedPath, argv: Sequence[str], text: str = "") -> str:
-    """Run a program in the namespace of the device, with this text on its input; returns its output."""
+def find_program(name: str) -> str:
+    """Where a program that a state needs is, in PATH or among root's programs. Raises LinkError."""
     search = os.pathsep.join([os.environ.get("PATH", os.defpath), _SYSTEM_PATH])
     # The variant of iptables that is built on nftables needs no lock file, which only root can open.
-    name = argv[0].replace("tables-", "tables-nft-")
-    program = shutil.which(name, path=search) or shutil.which(argv[0], path=search)
+    program = shutil.which(name.replace("tables-", "tables-nft-"), path=search) or shutil.which(name, path=search)
     if program is None:
-        package = _PACKAGES.get(argv[0], "iptables")
         raise LinkError(
-            f"this state of the simulated device needs the program {argv[0]}, which is not in PATH or /usr/sbin; "
-            f"install it: sudo apt-get install {package}"
+            f"this state of the simulated device needs the program {name}, which is not in PATH or /usr/sbin; install "
+            f"it: sudo apt-get install {_PACKAGES.get(name, 'iptables')}"
         )
+    return program
+
+
+def _run(path: RoutedPath, argv: Sequence[str], text: str = "") -> str:
+    """Run a program in the namespace of the device, with this text on its input; returns its output."""
+    program = find_program(argv[0])
     options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": _PROGRAM_SECONDS, "check": False}
     try:
         done = path.device.call(subprocess.run, [program, *argv[1:]], input=text, **options)
