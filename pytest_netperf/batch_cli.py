@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_netperf.errors import ConfigError, QuantityError
+from pytest_netperf.quantities import near_misses
+from pytest_netperf.store.database import hide_password
+from pytest_netperf.store_cli import opened
 
 if TYPE_CHECKING:
     from pytest_netperf.batch.facts import RowName, RunFacts
@@ -20,7 +23,10 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="folder with sheets, such as netperf-results")
+    parser.add_argument(
+        "folder", nargs="?", type=Path, metavar="DIR", help="folder with sheets, such as netperf-results"
+    )
+    parser.add_argument("--store", metavar="URL", help="in place of DIR: a store, as --netperf-store")
     parser.add_argument("--batch", metavar="NAME", help="which lot; needed where there are several")
     parser.add_argument("--model", metavar="NAME", help="which model; needed where a lot has several")
     parser.add_argument("--output", type=Path, metavar="DIR", help="where to write; default: DIR, or here")
@@ -43,11 +49,13 @@ def run(asked: argparse.Namespace) -> int:
     from pytest_netperf.batch.report import share_text, write_batch
     from pytest_netperf.batch.summarise import require_scipy
 
-    if asked.folder is None:
-        raise ConfigError("batch: name the folder with the sheets, as in: pytest-netperf batch netperf-results")
+    if (asked.folder is None) == (asked.store is None):
+        raise ConfigError(
+            "batch: name the folder with the sheets, as in: pytest-netperf batch netperf-results; or --store"
+        )
     require_scipy()
     batch = _make(asked)
-    paths = write_batch(batch, asked.output or asked.folder)
+    paths = write_batch(batch, asked.output or asked.folder or Path())
     word = "SIMULATED   " if batch.simulated else ""
     print(
         f"{batch.batch or '(unnamed batch)'}   {batch.model or '(no model)'}   {batch.accepted_units} of "
@@ -73,7 +81,7 @@ def _make(asked: argparse.Namespace) -> Batch:
     names: dict[str, RowName] = {}
     problems: list[str] = []
     remarks: list[str] = []
-    source = str(asked.folder)
+    source = hide_password(asked.store) if asked.store is not None else str(asked.folder)
     lot = gather(
         _runs(asked, names, problems, remarks),
         batch=asked.batch,
@@ -97,9 +105,25 @@ def _make(asked: argparse.Namespace) -> Batch:
 def _runs(
     asked: argparse.Namespace, names: dict[str, RowName], problems: list[str], remarks: list[str]
 ) -> Iterator[RunFacts]:
-    from pytest_netperf.batch.folder import read_folder
+    if asked.store is None:
+        from pytest_netperf.batch.folder import read_folder
 
-    return read_folder(asked.folder, names, problems, remarks)
+        yield from read_folder(asked.folder, names, problems, remarks)
+        return
+    from pytest_netperf.batch.facts import facts_of
+    from pytest_netperf.record.canonical import encode
+    from pytest_netperf.store.read import batches, sheets
+
+    with opened(asked.store, create=False) as database:
+        known = batches(database)
+        if asked.batch is not None and asked.batch not in known:
+            listed = ", ".join(known[-20:]) or "none"
+            near = near_misses(asked.batch, known)
+            raise ConfigError(f"--batch {asked.batch}: {database.shown} has no such batch{near}; it has: {listed}")
+        for sheet in sheets(database, batch=asked.batch, also=asked.golden):
+            facts, wrong = facts_of(encode(sheet), f"run {sheet.run_id} of {sheet.device.serial}", names)
+            problems += wrong
+            yield facts
 
 
 def _sampling(asked: argparse.Namespace, lot: Lot) -> list[SamplingCheck]:

@@ -17,6 +17,7 @@ from pytest_netperf import (
     selftest_cli,
     series_cli,
     sign_cli,
+    store_cli,
 )
 from pytest_netperf.errors import NetperfError
 
@@ -54,6 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     batch_cli.add_arguments(commands.add_parser("batch", help="make one page over the sheets of a batch"))
 
+    store_cli.add_arguments(commands.add_parser("store", help="fill a database with journals, and ask it"))
+
     selftest_cli.add_arguments(
         commands.add_parser("selftest", help="make every fault on simulated links, and see that none passes")
     )
@@ -89,6 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return series_cli.run(asked)
         if asked.command == "batch":
             return batch_cli.run(asked)
+        if asked.command == "store":
+            return store_cli.run(asked)
         if asked.command == "selftest":
             return selftest_cli.run(asked)
         if asked.command == "new":

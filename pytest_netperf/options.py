@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
 import pytest
 
 if TYPE_CHECKING:
+    from sqlalchemy import URL
+
     from pytest_netperf.bench.model import Bench
     from pytest_netperf.report.form import SheetForm
 
@@ -86,6 +88,7 @@ def add_options(parser: pytest.Parser) -> None:
     option("language", True, "TAG", "Language of the sheets: en (the default), ja, or one of --netperf-templates")
     option("templates", True, "DIR", "Folder with templates, texts and fonts of your own for the sheets")
     option("logo", True, "FILE", "Image (SVG, PNG, JPEG) at the head of each sheet")
+    option("store", True, "URL", "Also write each row to this database (SQLite, PostgreSQL); off does not, the default")
     option("engine", True, "{iperf3,libiperf}", "What makes the traffic; default: iperf3")
     option("profile", True, "NAME", "How long and how often is measured: screening, type-test, soak, smoke or fixed")
     option(
@@ -150,6 +153,8 @@ class Options:
     """Folder with templates, texts and fonts of the user's own."""
     logo: Path | None = None
     """Image at the head of each sheet."""
+    store: URL | None = None
+    """Database that gets a copy of the journal while it is written."""
     engine: Engine = "iperf3"
     profile: str | None = None
     """Name of the profile (`judge.profile`); None: runs of a plain length."""
@@ -190,7 +195,7 @@ class Options:
             try:
                 return convert(text)
             except _Wrong as error:
-                wrong.append(f"{text.written_as}: {error}")
+                wrong.append(f"{_without_password(text.written_as)}: {error}")
                 return default
 
         rule, role = _decision_rule(config, wrong)
@@ -210,6 +215,7 @@ class Options:
             language=read("language", lambda text: text.text.strip(), "en"),
             templates=read("templates", _path, None),
             logo=read("logo", _path, None),
+            store=read("store", _store, None),
             engine=read("engine", _engine, "iperf3"),
             profile=read("profile", _profile, None),
             duration_s=read("duration", lambda text: _seconds(text, 1, _MAX_DURATION_S), None),
@@ -364,6 +370,24 @@ def _cannot_make_sheets(config: pytest.Config, options: Options) -> list[str]:
     except ConfigError as error:
         return [f"{', '.join(written)}: {error}"]
     return []
+
+
+def _without_password(text: str) -> str:
+    from pytest_netperf.store.database import hide_password
+
+    return hide_password(text)
+
+
+def _store(text: _Text) -> URL | None:
+    if text.text.strip() == "off":
+        return None
+    from pytest_netperf.errors import ConfigError
+    from pytest_netperf.store.database import parse_url
+
+    try:
+        return parse_url(text.text.strip(), text.folder)
+    except ConfigError as error:
+        raise _Wrong(str(error)) from None
 
 
 def _formats(text: _Text) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ import contextlib
 import fcntl
 import os
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -35,9 +36,19 @@ import msgspec
 from pytest_netperf.errors import RecordError
 from pytest_netperf.record.canonical import clean_row, encode, sha256
 from pytest_netperf.record.migrate import upgrade_run
-from pytest_netperf.record.schema import DeviceVerdict, JournalSeal, Planned, Row, RunInfo, State
+from pytest_netperf.record.schema import DeviceVerdict, JournalLink, JournalSeal, Planned, Row, RunInfo, State
 
-__all__ = ["JOURNAL_VERSION", "Journal", "JournalContents", "WrittenFile", "WrittenSheet", "read_journal"]
+__all__ = [
+    "JOURNAL_VERSION",
+    "Journal",
+    "JournalContents",
+    "JournalLine",
+    "WrittenFile",
+    "WrittenSheet",
+    "journal_lines",
+    "newest_journal",
+    "read_journal",
+]
 
 JOURNAL_VERSION = "2.0"
 _MAJOR = int(JOURNAL_VERSION.split(".")[0])
@@ -76,6 +87,8 @@ class JournalContents(msgspec.Struct, frozen=True, kw_only=True):
     """Outcome of the pytest phase that each row arrived with, in the order of ``rows``."""
     running: tuple[str, ...] = ()
     """Tests that had started and still owed rows when the journal ended."""
+    started: tuple[str, ...] = ()
+    """Every test that had started, in order."""
     finished_at: str | None = None
     exit_status: int | None = None
     complete: bool = False
@@ -89,6 +102,19 @@ class JournalContents(msgspec.Struct, frozen=True, kw_only=True):
     """The sheets that the run wrote."""
     closed: bool = False
     """True when its closing line is there, and nothing behind it."""
+
+
+class JournalLine(msgspec.Struct, frozen=True):
+    """One line, for those who keep a copy of it elsewhere."""
+
+    n: int
+    kind: str
+    sha256: str
+    """Of the whole line, without its line break; the next line has it as ``prev``."""
+    version: int
+    """Major version of the journal."""
+    body: bytes
+    """JSON."""
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +154,8 @@ class Journal:
         self._size = 0
         self._next = 0
         self._prev = ""
+        self.on_line: Callable[[JournalLine], None] | None = None
+        """Called with each line once it is on the disk; it must neither raise nor wait."""
 
     @classmethod
     def create(cls, output_dir: Path, run_id: str) -> Journal:
@@ -204,7 +232,8 @@ class Journal:
         if self._fd is None:
             raise RecordError(f"{self.path}: this journal is closed; the {kind} event is not in it")
         n, self._next = self._next, self._next + 1  # counted even if the write fails: a lost event leaves a gap
-        line = _line(n, kind, _now(), self._prev, encode(body))
+        raw = encode(body)
+        line = _line(n, kind, _now(), self._prev, raw)
         try:
             rest = memoryview(line)
             while rest:
@@ -218,6 +247,25 @@ class Journal:
             raise _cannot("write", self.path, error, consequence) from None
         self._size += len(line)
         self._prev = sha256(line[:-1])
+        if self.on_line is not None:
+            self.on_line(JournalLine(n, kind, self._prev, _MAJOR, raw))
+
+
+def newest_journal(folder: Path, but: str) -> tuple[JournalLink, datetime | None] | None:
+    """Where the newest journal of an output folder ends, and when that was written; the journal of run ``but`` is left
+    out. None when there is no other, or none with a whole line.
+    """
+    for path in sorted((Path(folder) / "journals").glob("*.jsonl"), reverse=True):
+        if path.stem == but:
+            continue
+        try:
+            text = path.read_bytes().rpartition(b"\n")[0].rpartition(b"\n")[2]
+            line = msgspec.json.decode(text, type=_Line)
+            at = datetime.fromisoformat(line.at) if line.at is not None else None
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, ValueError):
+            continue
+        return JournalLink(run_id=path.stem, line=line.n, sha256=sha256(text)), at
+    return None
 
 
 def read_journal(path: Path) -> JournalContents:
@@ -226,14 +274,7 @@ def read_journal(path: Path) -> JournalContents:
     Raises RecordError when the file cannot be read, is empty, is not a journal, or is of a newer major version.
     """
     path = Path(path)
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise RecordError(f"{path}: there is no such journal; they are in the journals folder of the output") from None
-    except OSError as error:
-        raise _cannot("read", path, error) from None
-    if not data.strip(b"\0 \r\n\t"):
-        raise RecordError(f"{path}: this journal is empty: its run ended before the first event was written")
+    data = _read(path)
     notes: list[str] = []
     lines, damaged = _intact_lines(path, data, notes)
     missing = max(line.n for line, _ in lines) + 1 - len({line.n for line, _ in lines})
@@ -242,6 +283,30 @@ def read_journal(path: Path) -> JournalContents:
     odd = _odd_chain(lines) + _odd_clock([line for line, _ in lines])
     notes += odd
     return _replay(path, data, lines, damaged or missing > 0 or bool(odd), notes)
+
+
+def journal_lines(path: Path) -> list[JournalLine]:
+    """The lines of a journal that are as they were written, by their number, once each.
+
+    `read_journal` says what is odd about the others; RecordError is raised as there.
+    """
+    lines, _ = _intact_lines(path, _read(path), [])
+    found = {
+        line.n: JournalLine(line.n, line.kind, digest, _major(line.journal), bytes(line.body)) for line, digest in lines
+    }
+    return [found[n] for n in sorted(found)]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise RecordError(f"{path}: there is no such journal; they are in the journals folder of the output") from None
+    except OSError as error:
+        raise _cannot("read", path, error) from None
+    if not data.strip(b"\0 \r\n\t"):
+        raise RecordError(f"{path}: this journal is empty: its run ended before the first event was written")
+    return data
 
 
 def _odd_chain(lines: list[tuple[_Line, str]]) -> list[str]:
@@ -370,6 +435,7 @@ def _replay(
         planned=tuple(planned or ()),
         rows=tuple(event.row for event in rows),
         outcomes=tuple(event.outcome for event in rows),
+        started=tuple(arrived),
         running=tuple(test for test, ids in arrived.items() if due.get(test, set()) - ids),
         finished_at=finish.at if finish else None,
         exit_status=finish.exit_status if finish else None,

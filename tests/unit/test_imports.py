@@ -11,13 +11,15 @@ import pytest
 import pytest_netperf
 
 ROOT = Path(pytest_netperf.__file__).parent
-ROOMS = ("bench", "links", "traffic", "observe", "judge", "record", "report", "batch")
+ROOMS = ("bench", "links", "traffic", "observe", "judge", "record", "store", "report", "batch")
 """In the order in which data flows; a module imports from its own room and from earlier ones."""
 FOR_ALL = {"errors", "quantities", "units", "physics"}
 JOINTS = {
-    "attempts", "baseline_cli", "batch_cli", "bench_check", "bench_cli", "bench_init", "cli", "collection", "device_states", "doctor",
+    "attempts", "baseline_cli", "batch_cli", "bench_check", "bench_cli", "bench_init", "cli", "collection",
+    "device_states", "doctor",
     "doctor_cli", "fixtures", "history", "hookspecs", "marks", "method_mark", "new_cli", "options", "plugin",
     "recorder", "reference", "rows", "run_info", "screening", "selftest", "selftest_cli", "series_cli", "session",
+    "store_cli",
     "sign_cli", "starter", "tester_check", "trials",
 }  # fmt: skip
 VOCABULARY = {

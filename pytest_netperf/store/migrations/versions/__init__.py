@@ -1,0 +1,1 @@
+"""One module for each step; a released one is never changed."""

@@ -1,0 +1,120 @@
+"""Writes a run into the store while it goes on, in a thread of its own. Nothing that goes wrong there reaches the run.
+
+Lines wait in a queue that is bounded by their number and size; what has no room is left out, and filled in later from
+the journal. The same holds for a database that cannot be reached, is slow, or goes away.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from pytest_netperf.errors import NetperfError
+from pytest_netperf.record.journal import JournalLine
+from pytest_netperf.record.schema import RunInfo
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+    from pytest_netperf.store.database import Database
+
+__all__ = ["StoreWriter"]
+
+MOST_EVENTS = 20_000
+MOST_BYTES = 64_000_000
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
+_AT_ONCE = 200
+
+
+class StoreWriter:
+    """One run on its way into the store. ``put`` never waits."""
+
+    def __init__(self, url: URL) -> None:
+        self._url = url
+        self.shown = url.render_as_string(hide_password=True)
+        self._lines: deque[JournalLine] = deque()
+        self._bytes = 0
+        self._taken = 0
+        """Lines that were offered."""
+        self._stored = 0
+        self._problem: str | None = None
+        self._run: RunInfo | None = None
+        self._changed = threading.Condition()
+        self._ending = False
+        self._thread = threading.Thread(target=self._work, name="netperf-store", daemon=True)
+        self._thread.start()
+
+    def put(self, event: JournalLine) -> None:
+        """Take one line of the journal, which is on the disk already."""
+        with self._changed:
+            self._taken += 1
+            if len(self._lines) >= MOST_EVENTS or self._bytes + len(event.body) > MOST_BYTES:
+                self._problem = self._problem or "more lines waited than there is room for"
+                return
+            self._lines.append(event)
+            self._bytes += len(event.body)
+            self._changed.notify_all()
+
+    def close(self, patience_s: float = 5.0) -> str | None:
+        """Wait a moment for what is on its way. A sentence when not everything is stored, with the way out."""
+        with self._changed:
+            self._ending = True
+            self._changed.notify_all()
+        self._thread.join(patience_s)
+        with self._changed:
+            missing = self._taken - self._stored
+            if not missing:
+                return None
+            run = f"run {self._run.run_id}" if self._run is not None else "this run"
+            why = self._problem or f"it takes longer than {patience_s:g} s"
+            return f"{missing} of {self._taken} lines of {run} are not in the store {self.shown}: {why}"
+
+    def _work(self) -> None:
+        database: Database | None = None
+        wait_s = FIRST_WAIT_S
+        while True:
+            with self._changed:
+                while not self._lines and not self._ending:
+                    self._changed.wait()
+                if not self._lines:
+                    break
+                batch = [self._lines[i] for i in range(min(_AT_ONCE, len(self._lines)))]
+            try:
+                from pytest_netperf.store.database import Database
+
+                if database is None:
+                    database = Database.open(self._url, create=True)
+                self._store(database, batch)
+                wait_s = FIRST_WAIT_S
+            except NetperfError as error:
+                self._problem = str(error)
+                if self._ending:
+                    break
+                self._pause(wait_s)
+                wait_s = min(LONGEST_WAIT_S, wait_s * 2)
+            except Exception as error:  # noqa: BLE001 - a thread that dies would say nothing to anybody
+                self._problem = f"{type(error).__name__}: {error}"
+                break
+        if database is not None:
+            database.close()
+
+    def _store(self, database: Database, batch: list[JournalLine]) -> None:
+        from pytest_netperf.store.write import add_events, run_of
+
+        if self._run is None:
+            self._run = run_of(batch[0])  # the first line of a journal
+        with database.begin() as connection:
+            add_events(connection, self._run, batch)
+        with self._changed:
+            for event in batch:
+                self._lines.popleft()
+                self._bytes -= len(event.body)
+            self._stored += len(batch)
+
+    def _pause(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        with self._changed:
+            while not self._ending and (left := end - time.monotonic()) > 0:
+                self._changed.wait(left)
