@@ -49,21 +49,26 @@ def _irq_paths(interface: str) -> list[str]:
 
 
 def _numbers(device: str, sysfs: int) -> list[int]:
+    """Those of its own, or else the line of the bus, which others may share."""
     try:
         folder = os.open(f"{device}/msi_irqs", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=sysfs)
-    except OSError:  # none of its own, or the line of an old bus
+    except OSError:
+        own = []
+    else:
         try:
-            file = os.open(f"{device}/irq", os.O_RDONLY | os.O_CLOEXEC, dir_fd=sysfs)
-        except OSError:
-            return []
-        try:
-            return [number for number in (int(os.read(file, 32)),) if number]
+            own = sorted(int(name) for name in os.listdir(folder))  # noqa: PTH208 - a descriptor has no Path
         finally:
-            os.close(file)
+            os.close(folder)
+    if own:
+        return own
     try:
-        return sorted(int(name) for name in os.listdir(folder))  # noqa: PTH208 - a descriptor has no Path
+        file = os.open(f"{device}/irq", os.O_RDONLY | os.O_CLOEXEC, dir_fd=sysfs)
+    except OSError:
+        return []
+    try:
+        return [number for number in (int(os.read(file, 32)),) if number]
     finally:
-        os.close(folder)
+        os.close(file)
 
 
 def governor_files() -> list[str]:

@@ -22,11 +22,12 @@ from aftermath import Seen, Traces, keeper_of, wait_until
 from stand_in import StandIn, sh, unequal
 
 from pytest_netperf.errors import LinkError
-from pytest_netperf.links import port_refusal
+from pytest_netperf.links import host_files, port_refusal
 from pytest_netperf.links.kernel import has_capabilities
 from pytest_netperf.links.physical import PhysicalPair
 from pytest_netperf.links.port_journal import PortClaim, PortHeldError
 from pytest_netperf.links.port_records import has_run_out
+from pytest_netperf.links.port_rescue import rescue_left_ports
 
 pytestmark = [
     pytest.mark.netns,
@@ -474,6 +475,38 @@ def test_a_setting_that_the_driver_refuses(bench: Bench, asked: dict[str, Any], 
     refused = bench.refused(asked={**asked, "offloads": {"gso": False, **asked.get("offloads", {})}})
     assert said.replace("offloads", "offloads gso off,") in refused
     assert f"mac-{bench.ports.mac['a']}" in refused
+
+
+def test_the_governor_of_a_machine_that_has_one(bench: Bench, monkeypatch: pytest.MonkeyPatch):
+    """This machine and the lab have none, so files stand in for those of the kernel."""
+    files = [bench.path / f"cpu{cpu}" / "cpufreq" / "scaling_governor" for cpu in range(2)]
+    for file, governor in zip(files, ("powersave", "ondemand"), strict=True):
+        file.parent.mkdir(parents=True)
+        file.write_text(f"{governor}\n")
+    monkeypatch.setattr(host_files, "_CPUS", str(bench.path))
+    pair = bench.pair(asked={"governor": "performance"})
+    assert [file.read_text() for file in files] == ["performance"] * 2
+    assert pair.facts["settings"] == dict.fromkeys("ab", "governor performance")
+    with pytest.raises(PortHeldError, match="governor-of-all-CPUs is held by process"):
+        PortClaim("governor-of-all-CPUs", {})
+    pair.close()
+    assert [file.read_text().strip() for file in files] == ["powersave", "ondemand"]
+
+
+def test_a_governor_that_a_killed_run_left_is_put_back(bench: Bench, monkeypatch: pytest.MonkeyPatch):
+    file = bench.path / "cpu0" / "cpufreq" / "scaling_governor"
+    file.parent.mkdir(parents=True)
+    file.write_text("powersave")
+    monkeypatch.setattr(host_files, "_CPUS", str(bench.path))
+    pair = bench.pair(asked={"governor": "performance"})
+    here = os.open("/proc/self/ns/net", os.O_RDONLY)
+    for end, namespace in pair.ends.items():
+        namespace.call(namespace.ipr.link, "set", index=pair.ports[end]["index"], net_ns_fd=here)
+    os.close(here)
+    let_go(pair)
+    rescued = rescue_left_ports()
+    assert [each.problems for each in rescued] == [(), ()]
+    assert file.read_text() == "powersave"
 
 
 def test_addresses_need_a_word(bench: Bench):
