@@ -33,8 +33,8 @@ _DESELECTED = pytest.StashKey[list[pytest.Item]]()
 _OWN_MARKS = ("netperf_link", "netperf_limit", "netperf_method")
 _MARKS = (
     "netperf_link(speed=, name=, media=, topology=, simulated=, device=, model=, mtu=, mss=, congestion=, window=, "
-    "device_state=, zerocopy=, ip_version=, fault=, shaped=, scope=): the links a test runs on, and their settings; a "
-    "list is a sweep",
+    "device_state=, zerocopy=, ip_version=, fault=, shaped=, offloads=, ring=, pause=, eee=, negotiation=, irq_cpus=, "
+    "governor=, scope=): the links a test runs on, and their settings; a list is a sweep",
     "netperf_limit(QUANTITY='>= 2.3 Gbps', ..., speed=, mtu=, direction=, ..., source=): what is required, and when",
     "netperf_method(profile=, repeat=, between_runs=, run_to_run=, rule=, role=): how it is measured and decided",
 )
