@@ -19,15 +19,20 @@ from pytest_netperf.observe.station import read_station
 from pytest_netperf.observe.work_tree import git_commit
 from pytest_netperf.options import Options
 from pytest_netperf.record.evidence_store import keep_file
-from pytest_netperf.record.schema import DeviceRecord, EvidenceFile, Procedure, RunInfo, TesterReference
+from pytest_netperf.record.schema import DeviceRecord, EvidenceFile, JournalLink, Procedure, RunInfo, TesterReference
 
 __all__ = ["run_info"]
 
 
 def run_info(
-    config: pytest.Config, options: Options, bench: Bench, run_id: str, references: tuple[TesterReference, ...]
+    config: pytest.Config,
+    options: Options,
+    bench: Bench,
+    run_id: str,
+    references: tuple[TesterReference, ...],
+    previous: JournalLink | None = None,
 ) -> RunInfo:
-    """Everything about this run that a stranger needs to repeat it."""
+    """Everything about this run that a stranger needs to repeat it; ``previous`` is where the journal before ended."""
     rule = get_rule(options.rule, options.role)
     serials = options.devices or tuple(device.serial for device in bench.devices)
     commit, modified = git_commit(config.rootpath)
@@ -73,6 +78,7 @@ def run_info(
         reference=references,
         devices=tuple(_device(device) for device in bench.devices if device.serial in serials),
         files=_files(options, bench),
+        previous=previous,
     )
 
 

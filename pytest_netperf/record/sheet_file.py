@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,27 @@ from pytest_netperf.record.canonical import clean_row, encode, sha256
 from pytest_netperf.record.migrate import upgrade_sheet
 from pytest_netperf.record.schema import SCHEMA_VERSION, Sheet
 
-__all__ = ["digest_of", "parse_sheet", "read_sheet", "sealed", "sheet_bytes"]
+__all__ = ["digest_of", "folder_name", "major_version", "parse_sheet", "read_sheet", "sealed", "sheet_bytes"]
 
 _MAJOR = int(SCHEMA_VERSION.split(".")[0])
 _DIGEST = "digest"
+_OWN_FOLDERS = ("evidence", "journals")
+_NAME_BYTES = 200  # file systems take 255; room for suffixes
+
+
+def folder_name(text: str) -> str:
+    """A serial or run id as the name of one folder.
+
+    A text that had to be changed, or is the name of a folder of ours, gets a digest: two serials never share one.
+    """
+    name = re.sub(r"[^\w.+@=,-]", "_", text).lstrip(".")
+    while len(name.encode("utf-8", "replace")) > _NAME_BYTES:
+        name = name[:-1]
+    return (
+        name
+        if name and name == text and name not in _OWN_FOLDERS
+        else f"{name}-{sha256(text.encode('utf-8', 'replace'))[:8]}".lstrip("-")
+    )
 
 
 def sealed(sheet: Sheet) -> Sheet:
@@ -61,19 +79,26 @@ def parse_sheet(data: bytes, where: Path | str = "sheet.json") -> Sheet:
         document = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"{where}: not a sheet.json of pytest-netperf: {error}") from None
-    version = document.get("schema_version") if isinstance(document, dict) else None
-    major = version.split(".")[0] if isinstance(version, str) else ""
-    if not (major.isascii() and major.isdigit()) or int(major) < 1:
-        raise RecordError(f'{where}: not a sheet.json of pytest-netperf: expected an object with a "schema_version"')
-    if int(major) > _MAJOR:
-        raise RecordError(
-            f"{where}: written in schema version {version}, but this pytest-netperf reads version {_MAJOR} and older; "
-            "read it with the pytest-netperf that wrote it, or upgrade this one"
-        )
     try:
-        return msgspec.convert(upgrade_sheet(document, int(major)), Sheet)
+        major = major_version(document.get("schema_version") if isinstance(document, dict) else None)
+        return msgspec.convert(upgrade_sheet(document, major), Sheet)
     except msgspec.ValidationError as error:
         raise RecordError(f"{where}: does not fit the schema of a sheet: {error}") from None
+    except ValueError as error:
+        raise RecordError(f"{where}: {error}") from None
+
+
+def major_version(version: object) -> int:
+    """The major version of a sheet, from its ``schema_version``. Raises ValueError for one that cannot be read."""
+    major = version.split(".")[0] if isinstance(version, str) else ""
+    if not (major.isascii() and major.isdigit()) or int(major) < 1:
+        raise ValueError('not a sheet.json of pytest-netperf: expected an object with a "schema_version" such as "2.0"')
+    if int(major) > _MAJOR:
+        raise ValueError(
+            f"written in schema version {version}, but this pytest-netperf reads version {_MAJOR} and older; read it "
+            "with the pytest-netperf that wrote it, or upgrade this one"
+        )
+    return int(major)
 
 
 def _doubles(value: Any) -> Any:

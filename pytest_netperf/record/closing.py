@@ -1,0 +1,43 @@
+"""The closing step: the only one that writes a final verdict. It makes sheets from a journal that has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from pytest_netperf.errors import RecordError
+from pytest_netperf.record.earlier import linked
+from pytest_netperf.record.journal import JournalContents
+from pytest_netperf.record.ledger import build_sheets
+from pytest_netperf.record.schema import Row, Sheet
+from pytest_netperf.record.sheet_file import sealed
+
+__all__ = ["close_run"]
+
+
+def close_run(
+    contents: JournalContents, output: Path, *, unwritten: Iterable[Row] = (), whole: bool = True
+) -> list[Sheet]:
+    """The sheets of a run that has ended, each with its digest, its place in the journal and its earlier runs.
+
+    ``unwritten`` are rows that the journal could not take; with ``whole`` False no device is ACCEPTED. Raises
+    RecordError while the run goes on.
+    """
+    if contents.state == "running":
+        raise RecordError(
+            f"{contents.path}: this run goes on, so there is no final verdict yet; its sheets are written at its end "
+            "(end the run first, if they must be made now)"
+        )
+    sheets = build_sheets(
+        contents.run,
+        contents.planned,
+        (*contents.rows, *unwritten),
+        running=contents.running,
+        complete=contents.complete and whole,
+        finished_at=contents.finished_at,
+        state=contents.state,
+        remarks=contents.notes,
+    )
+    return [sealed(msgspec.structs.replace(linked(sheet, output), journal=contents.seal)) for sheet in sheets]
