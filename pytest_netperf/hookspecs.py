@@ -9,10 +9,17 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_netperf.bench.model import Device
-    from pytest_netperf.record.schema import DeviceInfo, Row, Sheet
+    from pytest_netperf.bench.model import Device, LinkSpec
+    from pytest_netperf.observe.probe import Probe
+    from pytest_netperf.record.schema import DeviceInfo, Row, Section, Sheet
 
-__all__ = ["pytest_netperf_device_state", "pytest_netperf_row", "pytest_netperf_sheet"]
+__all__ = [
+    "pytest_netperf_device_state",
+    "pytest_netperf_probes",
+    "pytest_netperf_row",
+    "pytest_netperf_sheet",
+    "pytest_netperf_sheet_sections",
+]
 
 
 @pytest.hookspec(firstresult=True)
@@ -25,6 +32,16 @@ def pytest_netperf_device_state(config: pytest.Config, device: Device, state: st
 
     Called only when the device is in another state, or nobody knows in which, before its link is brought up; at the end
     of the run once more, with ``plain``. A simulated device whose state the bench file describes needs no hook.
+    """
+
+
+@pytest.hookspec
+def pytest_netperf_probes(config: pytest.Config, device: Device, link: LinkSpec) -> list[Probe] | None:
+    """Called for each test that measures traffic; returns what else is read around its traffic, or None.
+
+    ``device`` and ``link`` are those of the bench file. The probes of all implementations are read, each before and
+    after every traffic call (`pytest_netperf.probes`). Called at collection, when nothing is up yet: it must not read
+    anything itself. What it raises is the error of the tests.
     """
 
 
@@ -43,4 +60,13 @@ def pytest_netperf_sheet(config: pytest.Config, device: DeviceInfo, sheet: Sheet
 
     Return the path of what was written, to have it named at the end of the run, or None. The sheets in HTML and JSON
     are the first implementation.
+    """
+
+
+@pytest.hookspec
+def pytest_netperf_sheet_sections(config: pytest.Config, device: DeviceInfo, sheet: Sheet) -> list[Section] | None:
+    """Called once for each device before its sheet is written; returns sections of your own, which stand behind ours.
+
+    A section is a `pytest_netperf.record.schema.Section`, or a dict with its keys: ``title``, and any of ``text``,
+    ``header`` and ``table``, all of texts. They become part of the record, sheet.json, and of every other format.
     """

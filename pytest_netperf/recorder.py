@@ -10,7 +10,7 @@ import contextlib
 import os
 import secrets
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,10 +22,12 @@ from pytest_netperf.errors import RecordError
 
 if TYPE_CHECKING:
     from pytest_netperf.collection import ItemPlan
+    from pytest_netperf.record.journal import JournalLine
     from pytest_netperf.record.run_record import RunRecord
     from pytest_netperf.record.schema import JournalLink, Planned, Row, RunInfo, Sheet
     from pytest_netperf.report.sheet import SheetPaths
     from pytest_netperf.session import NetperfSession
+    from pytest_netperf.store.writer import StoreWriter
 
 __all__ = ["KEPT", "NAME", "Recorder", "announce"]
 
@@ -94,6 +96,8 @@ class Recorder:
         self._problems: list[str] = []
         self._kept: list[str] = []
         self._plan_known = False
+        self._store: StoreWriter | None = None
+        self._not_stored: str | None = None
 
     def plan(self, planned: list[Planned]) -> None:
         """What the run is expected to deliver. Later plans (of other workers) are the same."""
@@ -113,7 +117,7 @@ class Recorder:
             return
         from pytest_netperf.record.run_record import RunRecord
 
-        self._record = RunRecord(self._options.output, self.run_id)
+        self._record = RunRecord(self._options.output, self.run_id, self._to_store())
         self._record.begin(self._run_info, self.planned)
 
     # Hooks, in the order in which pytest calls them
@@ -208,12 +212,23 @@ class Recorder:
         sheets = self._record.end(int(exitstatus))
         self._emit(sheets)
         self._record.seal(self._sheets)
+        if self._store is not None:
+            self._not_stored = self._store.close()
         for problem in self._record.problems:
             self._problem(problem)
         if exitstatus == pytest.ExitCode.OK:
             session.exitstatus = self._exit_status(sheets)
         elif exitstatus == pytest.ExitCode.TESTS_FAILED and self._only_inconclusive(session, sheets):
             session.exitstatus = pytest.ExitCode.OK
+
+    def _to_store(self) -> Callable[[JournalLine], None] | None:
+        """Where each line of the journal goes next, once it is on the disk."""
+        if self._options.store is None:
+            return None
+        from pytest_netperf.store.writer import StoreWriter
+
+        self._store = StoreWriter(self._options.store)
+        return self._store.put
 
     def _miss_devices(self) -> None:
         """A device that was asked for and that no test concerns is a mistake, not a success."""
@@ -229,7 +244,8 @@ class Recorder:
         return run_info(self._config, self._options, session.bench, self.run_id, session.references, previous)
 
     def _emit(self, sheets: list[Sheet]) -> None:
-        for sheet in sheets:
+        for each in sheets:
+            sheet = self._with_sections(each)
             paths: list[Any] = []
             try:
                 paths = self._config.hook.pytest_netperf_sheet(config=self._config, device=sheet.device, sheet=sheet)
@@ -242,6 +258,22 @@ class Recorder:
                 with contextlib.suppress(RecordError):  # ours may have run before the one that broke, or not
                     paths = [self.pytest_netperf_sheet(sheet)]
             self._sheets.append((sheet, [Path(path) for path in paths if path is not None]))
+
+    def _with_sections(self, sheet: Sheet) -> Sheet:
+        """The sheet with the sections of the user's own; a hook that breaks costs no more than those."""
+        import msgspec
+
+        from pytest_netperf.record.schema import Section
+
+        name = "pytest_netperf_sheet_sections"
+        try:
+            asked = self._config.hook.pytest_netperf_sheet_sections
+            answers = asked(config=self._config, device=sheet.device, sheet=sheet)
+            plain = msgspec.to_builtins([section for answer in answers for section in answer])
+            return msgspec.structs.replace(sheet, sections=msgspec.convert(plain, tuple[Section, ...]))
+        except Exception as error:  # noqa: BLE001 - a hook of the user's may raise anything
+            self._problem(f"a {name} hook, for {sheet.device.serial}: {type(error).__name__}: {error}")
+            return sheet
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_netperf_sheet(self, sheet: Sheet) -> Path:
@@ -322,6 +354,12 @@ class Recorder:
         broken = self._record.broken if self._record is not None else None
         for problem in ([f"the journal is broken: {broken}"] if broken else []) + self._problems:
             terminalreporter.write_line(f"ERROR: {problem}", red=True)
+        if self._not_stored is not None:
+            folder = _shown(self._record.output if self._record is not None else self._options.output)
+            terminalreporter.write_line(f"WARNING: {self._not_stored}", yellow=True)
+            terminalreporter.write_line(
+                f"  all is in the journal; later: pytest-netperf store sync {folder} --store URL"
+            )
 
     def _without_row(self) -> list[str]:
         """The devices of the bench file that nothing was planned for; `_miss_devices` has those that were asked for."""

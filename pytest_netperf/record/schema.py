@@ -40,6 +40,7 @@ __all__ = [
     "Row",
     "Run",
     "RunInfo",
+    "Section",
     "SeriesPoint",
     "Sheet",
     "State",
@@ -399,6 +400,19 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """True for a FAIL that a waiver of the sheet covers. From the ledger."""
 
 
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """A section of the user's own at the end of a sheet. From hook pytest_netperf_sheet_sections."""
+
+    title: str
+    """Its heading."""
+    text: tuple[str, ...] = ()
+    """Paragraphs."""
+    header: tuple[str, ...] = ()
+    """Titles of the columns of the table."""
+    table: tuple[tuple[str, ...], ...] = ()
+    """Lines of the table."""
+
+
 class TesterReference(msgspec.Struct, frozen=True, kw_only=True):
     """What the tester can do without the device (RFC 9411 section 5): TCP, one stream, over a link of its own.
     From the tester reference."""
@@ -507,6 +521,9 @@ class Sheet(msgspec.Struct, frozen=True, kw_only=True):
     """Files that the result rests on."""
     journal: JournalSeal | None = None
     """The place in the journal up to which this sheet was made from it."""
+    sections: tuple[Section, ...] = ()
+    """Sections of the user's own; empty when the sheet was made again from its journal. From hook
+    pytest_netperf_sheet_sections."""
     counts: dict[str, int] = {}
     """Verdict -> number of rows. From the ledger."""
     rows: tuple[Row, ...] = ()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
-from pytest_netperf.record.schema import Sheet
+from pytest_netperf.record.schema import Sheet, Waiver
 from pytest_netperf.record.wording import differing_rules, moment_text
 from pytest_netperf.report.language import Words
 
-__all__ = ["certificate", "deviations", "report_id", "statement"]
+__all__ = ["certificate", "deviations", "report_id", "statement", "waiver_text"]
 
 _ITEM = ("serial", "model", "part_number", "hardware_revision", "firmware", "bios", "nic_stepping", "batch")
 _NOT_MEASURED = (Verdict.NOT_RUN, Verdict.SKIPPED, Verdict.ABORTED, Verdict.CRASHED)
@@ -46,6 +46,8 @@ def certificate(sheet: Sheet, w: Words) -> list[tuple[str, str]]:
         ("issued", moment_text(sheet.finished_at or sheet.started_at)),
         ("method", "; ".join([w("certificate.rfc"), *method])),
         ("deviations", " ".join(deviations(sheet, w)) or w("deviation.none")),
+        *([("waivers", " ".join(waiver_text(each, w) for each in sheet.waivers))] if sheet.waivers else []),
+        *([("earlier", _earlier(sheet, w))] if sheet.earlier else []),
         ("rule", procedure.decision_rule or "-"),
         ("uncertainty", w("certificate.uncertainty_text")),
         ("conformity", statement(sheet, w)),
@@ -75,6 +77,21 @@ def deviations(sheet: Sheet, w: Words) -> list[str]:
         *([w("deviation.rules")] if differing_rules(sheet) else []),
         *sheet.remarks,
     ]
+
+
+def waiver_text(waiver: Waiver, w: Words) -> str:
+    """Who takes the device all the same, until when and why; and why that covers nothing, where it does not."""
+    text = w("waiver.text", row=waiver.row, who=waiver.who, until=waiver.until, why=waiver.why.rstrip("."))
+    return f"{text} {w('waiver.problem', problem=waiver.problem)}" if waiver.problem else text
+
+
+def _earlier(sheet: Sheet, w: Words) -> str:
+    runs = [
+        w("certificate.earlier_run", run=run.run_id, started=moment_text(run.started_at), verdict=run.verdict.value)
+        for run in sheet.earlier
+    ]
+    first = w("certificate.first_pass", verdict=sheet.first_pass.value if sheet.first_pass else "-")
+    return f"{'; '.join(runs)}. {first}"
 
 
 def _item(sheet: Sheet, w: Words) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 from markupsafe import Markup
 
-from pytest_netperf.judge.method import BETWEEN_RUNS
 from pytest_netperf.judge.run_to_run import SOURCE
 from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.quantities import format_value
@@ -51,7 +50,7 @@ def page_context(
 ) -> dict[str, Any]:
     """Everything that the templates ``sheet.html.j2`` and ``sheet.typ`` name."""
     w = words or load_words(DEFAULT_LANGUAGE)
-    notes = _notes(sheet.rows, w)
+    notes = _notes(sheet, w)
     number_of = {id(row): note["number"] for note in notes for row in note["rows"]}
     required = [row for row in sheet.rows if row.required]
     return {
@@ -81,7 +80,8 @@ def page_context(
                 (w("tables.conditions"), sheet.conditions),
                 (w("tables.station"), _plain(sheet.station)),
                 (w("tables.software"), sheet.software),
-                (w("tables.reference"), reference_table(sheet.reference)),
+                (w("tables.files"), {f"{each.what} {each.name}": each.sha256 for each in sheet.files}),
+                (w("tables.reference"), reference_table(sheet.reference, w)),
             )
             if table
         ],
@@ -104,10 +104,10 @@ def page_context(
     }
 
 
-def _notes(rows: Iterable[Row], w: Words) -> list[dict[str, Any]]:
+def _notes(sheet: Sheet, w: Words) -> list[dict[str, Any]]:
     """The rows that are not PASS; those with the same verdict, reason and way out share one note."""
     groups: dict[tuple[str, str, str, bool], list[Row]] = {}
-    for row in rows:
+    for row in sheet.rows:
         if row.verdict is not Verdict.PASS:
             groups.setdefault((row.verdict.value, row.reason, row.next_step or "", row.required), []).append(row)
     steps = {verdict.value: step for verdict, _, step in row_legend(w)}
@@ -123,6 +123,11 @@ def _notes(rows: Iterable[Row], w: Words) -> list[dict[str, Any]]:
             "rows": group,
             "count": len(group),
             "names": [_name(row, w) for row in group[:_ROWS_NAMED]],
+            "waivers": [
+                w("waiver.note", who=waiver.who, until=waiver.until, why=waiver.why)
+                for waiver in sheet.waivers
+                if any(row.waived and row.id in waiver.covers for row in group)
+            ],
             "more": max(0, len(group) - _ROWS_NAMED),
             "single": _table_row(group[0], number, w) if len(group) == 1 else None,
         }
@@ -149,6 +154,7 @@ def _table_row(row: Row, note: int | None, w: Words) -> dict[str, Any]:
         "word": w.of("row", f"{row.verdict.value}.word", row.verdict.value),
         "look": verdict_class(row.verdict),
         "required": row.required,
+        "waived": row.waived,
         "simulated": row.simulated,
         "note": note,
         "graph": Markup(
@@ -206,50 +212,58 @@ def _runs(rows: Iterable[Row], w: Words) -> Iterable[dict[str, Any]]:
             "series_from": evidence.series_from if show[id(row)] else None,
             "facts": [_fact(name, value, w) for name, value in facts[:_FACTS_SHOWN]],
             "more_facts": max(0, len(facts) - _FACTS_SHOWN),
-            "repeated": _repeated(row),
-            "uncertainty": _uncertainty(row),
-            "reference": reference_text(row),
+            "repeated": _repeated(row, w),
+            "uncertainty": _uncertainty(row, w),
+            "reference": reference_text(row, w),
             "doubts": evidence.doubts,
             "attempts": [_attempt(item, row.unit) for item in row.attempts],
         }
 
 
-def _repeated(row: Row) -> str:
+def _repeated(row: Row, w: Words) -> str:
     """The runs of a repeated measurement, in their order; the thick line of the plot is the slowest of them."""
     runs, facts = row.evidence.runs, row.evidence.facts
     if not runs:
         return ""
     shown = ", ".join(
-        "no value" if run.throughput_bps is None else value_text(run.throughput_bps, "bit/s") for run in runs
+        w("repeated.no_value") if run.throughput_bps is None else value_text(run.throughput_bps, "bit/s")
+        for run in runs
     )
-    between = BETWEEN_RUNS.get(facts.get("between_runs", "connection"), "")
-    return f"{len(runs)} of {facts.get('runs_asked', len(runs))} runs, between them {between}: {shown}"
+    between = w.of("repeated", str(facts.get("between_runs", "connection")), "")
+    asked = facts.get("runs_asked", len(runs))
+    return w("repeated.runs", number=len(runs), asked=asked, between=between, shown=shown)
 
 
-def _uncertainty(row: Row) -> str:
+def _uncertainty(row: Row, w: Words) -> str:
     """U, its parts and how far off the limit is in U; "" for a row that has none."""
     facts = row.evidence.facts
     if row.uncertainty is not None and isinstance(basis := facts.get("uncertainty_from"), str):
-        return f"U {format_value(row.uncertainty, row.unit, 2)} (k = 2), {basis}"
+        return w("uncertainty.known", value=format_value(row.uncertainty, row.unit, 2), basis=basis)
     within, resolution = (facts.get(f"uncertainty_{part}_bps") for part in ("within", "resolution"))
     n_eff, intervals, between = facts.get("n_eff"), facts.get("intervals"), facts.get("uncertainty_between")
     if row.uncertainty is None or not all(isinstance(part, (int, float)) for part in (within, resolution, n_eff)):
         missing = facts.get("uncertainty_not_known")
-        return f"uncertainty not known: {missing}" if isinstance(missing, str) else ""
+        return w("uncertainty.unknown", reason=missing) if isinstance(missing, str) else ""
     assert within is not None
     assert resolution is not None
     assert n_eff is not None
-    runs = format_value(between, "bit/s", 2) if isinstance(between, (int, float)) else "not known"
+    runs = w("uncertainty.between_unknown")
+    if isinstance(between, (int, float)):
+        runs = w("uncertainty.between", value=format_value(between, "bit/s", 2))
     if isinstance(source := facts.get(SOURCE), str):
         runs += f" ({source})"
     parts = [
-        f"U {format_value(row.uncertainty, row.unit, 2)} (k = 2): within the run {format_value(within, 'bit/s', 2)}",
-        f"between runs {runs}",
-        f"resolution {format_value(resolution, 'bit/s', 2)}",
-        f"{intervals} intervals count as {n_eff:.3g}",
+        w(
+            "uncertainty.within",
+            value=format_value(row.uncertainty, row.unit, 2),
+            within=format_value(within, "bit/s", 2),
+        ),
+        runs,
+        w("uncertainty.resolution", value=format_value(resolution, "bit/s", 2)),
+        w("uncertainty.intervals", number=intervals, effective=f"{n_eff:.3g}"),
     ]
     if isinstance(distance := facts.get("margin_over_uncertainty"), (int, float)):
-        parts.append(f"margin {distance:+.3g} U".replace("-", "\u2212"))
+        parts.append(w("uncertainty.margin", number=f"{distance:+.3g}".replace("-", "\u2212")))
     note = facts.get("uncertainty_note")
     return ", ".join([*parts, *([note] if isinstance(note, str) else [])])
 

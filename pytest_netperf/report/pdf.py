@@ -5,11 +5,15 @@ The same record makes the same bytes: its moment is that of the record, its font
 
 from __future__ import annotations
 
+import functools
 import json
+import re
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from pytest_netperf.errors import RecordError
 from pytest_netperf.record.canonical import sha256
@@ -28,19 +32,10 @@ __all__ = ["ATTACHMENT", "sheet_pdf"]
 ATTACHMENT = "sheet.json"
 _NAME = "sheet.typ"
 _COLOURS = {"pass": "#0d4f2a", "fail": "#8c1410", "unproven": "#6b4500"}
-_STYLE = (
-    "text{font-family:'%(font)s';font-size:9.5px;fill:#000}.axis,.note{fill:#444}.end{text-anchor:end}"
-    ".middle{text-anchor:middle}.grid{stroke:#ddd;stroke-width:.8}.base,.leader{stroke:#444;stroke-width:.6}"
-    ".omitted{fill:#ddd}.series{fill:none;stroke:#000;stroke-width:2}.series.unused{stroke:#777;stroke-width:1.3}"
-    ".limit{stroke:#000;stroke-width:1.1}.ceiling{stroke:#444;stroke-width:1;stroke-dasharray:4 3}"
-    ".track{fill:#e7e7e7;stroke:#444;stroke-width:.7}.bar{fill:#000}.tick{stroke:#000;stroke-width:1.8}"
-    ".whisker{fill:none;stroke:#000;stroke-width:.9}.whisker.halo{stroke:#fff;stroke-width:2.3}"
-    + "".join(f".bar.{look}{{fill:{colour}}}.series.{look}{{stroke:{colour}}}" for look, colour in _COLOURS.items())
-)
 _SHOWN = (
     "word", "look", "sentence", "started", "finished", "station", "passed", "required", "id", "certificate", "notes",
-    "further_notes", "rows", "rules_differ", "rules", "runs", "tables", "row_legend", "device_legend", "json_sha256",
-    "journal_sha256", "marks",
+    "further_notes", "rows", "sweeps", "rules_differ", "rules", "runs", "tables", "row_legend", "device_legend",
+    "json_sha256", "journal_sha256", "marks",
 )  # fmt: skip
 
 
@@ -93,6 +88,9 @@ def _of_sheet(sheet: Sheet) -> dict[str, Any]:
         "complete": sheet.complete,
         "counts": list(sheet.counts.items()),
         "schema_version": sheet.schema_version,
+        "digest": sheet.digest,
+        "seal": msgspec.to_builtins(sheet.journal),
+        "sections": _plain(msgspec.to_builtins(sheet.sections), ""),
     }
 
 
@@ -102,6 +100,13 @@ def _template(folder: Path | None) -> bytes:
     return (resources.files("pytest_netperf.report") / "templates" / _NAME).read_bytes()
 
 
+@functools.cache
+def _style(font: str) -> str:
+    """The style of a drawing on paper."""
+    text = (resources.files("pytest_netperf.report") / "templates" / "drawing.css").read_text("utf-8")
+    return text.replace("FONT", re.sub(r"[^\w .-]", "", font)).replace("\n", "")
+
+
 def _plain(value: Any, font: str) -> Any:
     """Data of the page as JSON has it. A drawing becomes one that stands alone; rows that a note names are numbered."""
     if isinstance(value, str):
@@ -109,7 +114,7 @@ def _plain(value: Any, font: str) -> Any:
             return (
                 str(value)
                 .replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-                .replace(">", f"><style>{_STYLE % {'font': font}}</style>", 1)
+                .replace(">", f"><style>{_style(font)}</style>", 1)
             )
         return printable(value)
     if isinstance(value, dict):

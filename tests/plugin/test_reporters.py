@@ -264,3 +264,35 @@ def test_a_hook_that_raises_fails_the_run_and_costs_nothing(project, workers, ho
     assert len(list(run.output.glob("SIM-0001/*"))) == 1
     assert str(next(run.output.glob("SIM-0001/*/sheet.html")).relative_to(project.path)) in run.text
     assert run.code == 1
+
+
+SECTIONS = """
+def pytest_netperf_sheet_sections(device, sheet):
+    if device.serial == "SIM-0001":
+        return [{"title": "Burn-in of " + device.serial, "text": [sheet.verdict.value], "table": [["a", "b"]]}]
+"""
+ONE_TEST = TESTS.split("@LIMIT\ndef test_fail")[0]
+
+
+def test_sections_of_a_hook_are_in_the_record_and_on_every_sheet(project):
+    project.write({"conftest.py": SECTIONS}, test_pass=ONE_TEST)
+    run = project.run("--netperf-sheet=html,pdf,csv", "--netperf-language=ja")
+    assert run.code == 0, run.text
+    assert run.sheet["sections"] == [
+        {"title": "Burn-in of SIM-0001", "text": ["ACCEPTED"], "header": [], "table": [["a", "b"]]}
+    ]
+    (folder,) = run.output.glob("SIM-0001/*")
+    page = (folder / "sheet.html").read_text()
+    assert "<h2>Burn-in of SIM-0001</h2>" in page
+    assert '<html lang="ja">' in page
+    assert (folder / "sheet.pdf").read_bytes().startswith(b"%PDF-1.7")
+    assert (folder / "sheet.csv").read_text().count("PASS") == 1
+
+
+def test_sections_that_are_none_fail_the_run_and_cost_nothing(project):
+    hook = "def pytest_netperf_sheet_sections(device): return [{'titel': 'x'}]\n"
+    project.write({"conftest.py": hook}, test_pass=ONE_TEST)
+    run = project.run()
+    run.is_clean()
+    run.has("a pytest_netperf_sheet_sections hook, for SIM-0001", "missing required field `title`", "ACCEPTED")
+    assert (run.sheet["verdict"], run.sheet["sections"], run.code) == ("ACCEPTED", [], 1)

@@ -369,7 +369,8 @@ def test_writes_both_files_where_they_belong(tmp_path):
     html = paths.html.read_text()
     assert sha256(paths.json.read_bytes()) in html
     assert "ab" * 32 in html
-    assert sorted(path.name for path in paths.html.parent.parent.rglob("*")) == [RUN.run_id, "sheet.html", "sheet.json"]
+    names = sorted(path.name for path in paths.folder.parent.rglob("*"))
+    assert names == [RUN.run_id, "SHA256SUMS", "sheet.html", "sheet.json"]
     assert paths.html.stat().st_mode & 0o444 == 0o444
 
 
