@@ -423,6 +423,7 @@ def _known_keys(document: str, place: str) -> list[str]:
         ("[station]", "[station]\nzzz = 1", "station.zzz"),
         ("[[device]]", "[[device]]\nzzz = 1", "device[0].zzz"),
         ("[[device.link]]", "[[device]]\n[[device.link]]\nzzz = 1", "device[0].link[0].zzz"),
+        ("[[device.state]]", "[[device]]\n[[device.state]]\nzzz = 1", "device[0].state[0].zzz"),
         ("a and b", "[[device]]\n[[device.link]]\na = { zzz = 1 }", "device[0].link[0].a.zzz"),
         ("fault", "[[device]]\n[[device.link]]\nfault = { zzz = 1 }", "device[0].link[0].fault.zzz"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from doubt_samples import CEILING_BPS, REPLACE, UDP, fair, look, run, tcp_flow, udp_flow
+from doubt_samples import CEILING_BPS, NOTHING, REPLACE, UDP, fair, look, run, tcp_flow, udp_flow
 
 from pytest_netperf.judge.doubts import Findings
 from pytest_netperf.traffic.result import Interval, Result, TcpState, Workload
@@ -319,3 +319,26 @@ def test_an_omitted_interval_may_be_late():
     first, *others = flow.intervals
     findings = look(run(REPLACE(flow, intervals=(REPLACE(first, seconds=3.0), *others))))
     assert "iperf3 held up" not in names(findings)
+
+
+def through_a_device(result, share_in=1.0, share_out=1.0):
+    """The counters of an honest run whose device counted only a share of it."""
+    observation = fair(result)
+    payload = result.flows[0].received_bytes
+    way_in, way_out = ("device_a", "device_b") if result.flows[0].direction == "forward" else ("device_b", "device_a")
+    after = {
+        way_in: REPLACE(NOTHING, rx_bytes=NOTHING.rx_bytes + int(payload * 1.045 * share_in)),
+        way_out: REPLACE(NOTHING, tx_bytes=NOTHING.tx_bytes + int(payload * 1.045 * share_out)),
+    }
+    return REPLACE(observation, device_before=dict.fromkeys(after, NOTHING), device_after=after)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_traffic_that_did_not_pass_the_device(direction):
+    result = run(tcp_flow(direction), workload=Workload(direction=direction))
+    assert look(result, through_a_device(result)).invalid == ()
+    sides = ("a", "b") if direction == "forward" else ("b", "a")
+    for side, verb, shares in ((sides[0], "received", (0.9, 1.0)), (sides[1], "sent", (1.0, 0.01))):
+        (invalid,) = look(result, through_a_device(result, *shares)).invalid
+        assert invalid.startswith(f"Device bypassed: The device {verb} ")
+        assert f"at its side {side}, but the {direction} run reports" in invalid
