@@ -287,6 +287,39 @@ def test_loss(home: Home, open_kernel: None):
     assert (sheet["verdict"], row["verdict"]) == ("REJECTED", "FAIL")
 
 
+DEVICE = """
+[[device]]
+serial = "BOX-1"
+link = [{ name = "lan-wan", topology = "routed", speed = "100M", simulated = true }]
+
+  [[device.state]]
+  name = "everything"
+  nat = true
+  firewall = { rules = 5 }
+  inspection = { rules = 5, side = "both" }
+  rate_limit = "50 Mbps"
+"""
+IN_A_STATE = """
+import pytest
+
+@pytest.mark.netperf_link(device_state="everything")
+@pytest.mark.netperf_limit(power="<= 15 W")
+def test_it(netperf_link, netperf_record):
+    assert set(netperf_link.facts["device_state"]) == {"nat", "firewall", "inspection", "rate_limit"}
+    assert netperf_link.facts["proof"]["ttl_falls_by"] == 1
+    netperf_record("power", 5, "W")
+"""
+
+
+def test_a_device_in_the_middle_in_every_state(home: Home, open_kernel: None):
+    """Forwarding, nftables and iptables in a user namespace, and no lock file of root's."""
+    (home.path / "test_it.py").write_text(IN_A_STATE)
+    (home.path / "bench.toml").write_text(DEVICE)
+    done = home.run("--netperf-bench=bench.toml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert home.sheet()["verdict"] == "ACCEPTED"
+
+
 # Where it does not
 
 

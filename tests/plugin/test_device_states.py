@@ -182,7 +182,7 @@ def test_a_device_that_cannot_be_put_back_fails_the_run(project):
 @pytest.mark.needs_xdist
 def test_two_workers_would_change_one_device_under_each_other(project):
     project.write({"bench.toml": REAL, "conftest.py": HOOK % "return 'it says so'"}, test_it=ASKS)
-    run = project.run("-n2", "--netperf-bench=bench.toml")
+    run = project.run("-n1", "--netperf-bench=bench.toml", "test_it.py::test_it")
     row = run.rows["test_it[BOX-1/p/ips]::power"]
     assert (row["verdict"], run.code) == ("ERROR", 1)
     assert "with pytest-xdist, two workers would change one device" in row["reason"]
