@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_netperf.judge.baselines import Baselines
     from pytest_netperf.judge.limits import Limit
     from pytest_netperf.judge.method import Method
+    from pytest_netperf.observe.probe import Probe
     from pytest_netperf.record.schema import DeviceInfo, Planned
 
 __all__ = [
@@ -156,6 +157,8 @@ class ItemPlan:
     """Whether a netperf_limit stands on the function itself, or on the parameter set."""
     baselines: Baselines | None = None
     """What is known of its model and others; None: nothing."""
+    probes: tuple[Probe, ...] = ()
+    """What is read around its traffic."""
 
     @property
     def conditions(self) -> dict[str, Any]:
@@ -208,7 +211,8 @@ class ItemPlan:
         if self.is_check:
             return False
         if limit.level == LEVEL_FILE:
-            by_traffic = self.measures_traffic and limit.quantity in TRAFFIC_QUANTITIES
+            probed = {probe.quantity for probe in self.probes}
+            by_traffic = self.measures_traffic and limit.quantity in TRAFFIC_QUANTITIES | probed
             by_hand = self.records and limit.quantity not in TRAFFIC_QUANTITIES
             if not (by_traffic or by_hand):
                 return False

@@ -170,7 +170,10 @@ class Iperf3:
                     rule = get_rule(options.rule, options.role)
                     found = screening_of(running.plan, call, workload, engine, rule)
                     enough, call.not_stopped = (None, found) if isinstance(found, str) else (found, None)
-                measurement = measure(engine, self.link.ensure_up(), workload, slots=options.slots, enough=enough)
+                probes = running.plan.probes if running.plan is not None else ()
+                measurement = measure(
+                    engine, self.link.ensure_up(), workload, slots=options.slots, enough=enough, probes=probes
+                )
                 call.runs.append(measurement)
         except NetperfError as error:
             running.failures.append((workload, error))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Generator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -231,7 +232,12 @@ def _plan_of(item: pytest.Item) -> collection.ItemPlan | None:
     try:
         collection.refuse_late_marks(item)
         baselines = item.config.stash[SESSION].baselines
-        return collection.plan_of(item, _limits_of(item, item.config), _method_of(item, item.config), baselines)
+        plan = collection.plan_of(item, _limits_of(item, item.config), _method_of(item, item.config), baselines)
+        if plan is None or not item.ihook.pytest_netperf_probes.get_hookimpls():
+            return plan
+        from pytest_netperf.probes import probes_of
+
+        return replace(plan, probes=probes_of(item, plan))
     except ConfigError as error:  # a mark of add_marker(): the test says it when it runs, because here nobody hears it
         item.stash[PROBLEM] = str(error)
         return collection.plan_of(item, item.config.stash[LIMITS])

@@ -140,6 +140,7 @@ def _judged_trial(plan: ItemPlan, trial: Trial, key: str, rule: DecisionRule, *,
         trust_reason=trial.trust_reason,
         invalid=trial.findings.invalid,
         tester_limited=trial.findings.tester_limited_for(quantity),
+        error=trial.errors.get(quantity),
     )
     evidence = trial.evidence
     if key != documents_in[0]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from pytest_netperf.judge.doubts import Findings, examine
 from pytest_netperf.judge.port_evidence import port_facts_of
+from pytest_netperf.judge.probe_values import probe_facts, probe_values
 from pytest_netperf.judge.run_to_run import HISTORY
 from pytest_netperf.judge.soak import soak_facts
 from pytest_netperf.judge.throughput import method_facts
@@ -51,6 +52,8 @@ class Trial:
     """As a fraction of the bound."""
     received_bytes: int | None
     evidence: Evidence
+    errors: dict[str, str] = field(default_factory=dict)
+    """Quantity -> what failed at the bench, so that it has no value."""
 
 
 def trials_of(
@@ -94,6 +97,7 @@ def _together(call: TrafficCall, runs: list[Trial]) -> Trial:
         trusted=all(run.trusted for run in runs),
         trust_reason=" ".join(name + run.trust_reason for name, run in numbered if not run.trusted),
         received_bytes=_least([run.received_bytes for run in runs]),
+        errors={quantity: error for run in reversed(runs) for quantity, error in run.errors.items()},
         evidence=msgspec.structs.replace(
             slowest.evidence,
             facts={
@@ -147,6 +151,8 @@ def _trial_of_run(
         bound_tolerance=_tolerance(workload, burst_bits, bounds),
     )
     values = traffic_values(result, measurement.observation, mtu_bytes=mtu, speed_bps=speed_bps)
+    probed, errors = probe_values(measurement.observation.probes)
+    values |= probed
     conditions = conditions_of(plan, workload)
     points, source = _series(result.flows)
     return Trial(
@@ -159,6 +165,7 @@ def _trial_of_run(
         bounds=bounds,
         bound_tolerance=_tolerance(workload, burst_bits, bounds),
         received_bytes=_least(flow.received_bytes for flow in result.flows),
+        errors=errors,
         evidence=Evidence(
             series=points,
             series_from=source,
@@ -313,4 +320,5 @@ def _facts(measurement: Measurement) -> dict[str, Any]:
         host["others"] = [f"{process.name} {process.cpu_s:g} s" for process in seen.host.others]
         facts |= {f"host_{name}": list(value) if isinstance(value, tuple) else value for name, value in host.items()}
     facts |= port_facts_of(seen)
+    facts |= probe_facts(seen.probes)
     return {name: value for name, value in facts.items() if value is not None and value != []}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from pytest_netperf.links.link import Link
 from pytest_netperf.links.slot import measurement_slot
 from pytest_netperf.observe.host import between, cpu_shares, cpu_times, read_host
 from pytest_netperf.observe.observation import Observation
+from pytest_netperf.observe.probe import Probe, Probing
 from pytest_netperf.observe.watch import Enough, RunWatch
 from pytest_netperf.quantities import format_value
 from pytest_netperf.traffic.engine import Engine
@@ -52,28 +55,43 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
         return f"<Measurement {workload.protocol} {workload.direction} {shown}>"
 
 
-def measure(engine: Engine, link: Link, workload: Workload, *, slots: int, enough: Enough | None = None) -> Measurement:
+def measure(
+    engine: Engine,
+    link: Link,
+    workload: Workload,
+    *,
+    slots: int,
+    enough: Enough | None = None,
+    probes: Iterable[Probe] = (),
+) -> Measurement:
     """Run the workload when it is this process's turn, until it is over or ``enough`` says so.
+
+    ``probes`` are read before and after it, and while it runs where they ask for that.
 
     Raises what the engine raises.
     """
     engine.check(workload)
     with measurement_slot(slots) as waited_s:
         shaped = link.shape(packet_bytes(workload, link.mtu))
+        probing = Probing(probes)
+        probing.before()
         a_port_before, b_port_before = link.port_facts()
         host_before = read_host()
         before = link.all_counters()
         cpu_before = cpu_times()
         watch = RunWatch(link, workload, enough)
         link.traffic_begins()
+        probing.begin()
         try:
             result = engine.run(link, workload, watch)
         finally:
+            probing.end()
             link.traffic_ends()
         cpu_after = cpu_times()
         after = link.all_counters()
         host_after = read_host()
         a_port_after, b_port_after = link.port_facts()
+        probing.after()
     cpu = cpu_shares(cpu_before, cpu_after)
     return Measurement(
         result=result,
@@ -90,6 +108,7 @@ def measure(engine: Engine, link: Link, workload: Workload, *, slots: int, enoug
             host=between(host_before, host_after),
             tcp=watch.tcp,
             temperatures_c=tuple(watch.temperatures_c),
+            probes=probing.readings(),
             a_port_before=a_port_before,
             a_port_after=a_port_after,
             b_port_before=b_port_before,

@@ -14,6 +14,7 @@ __all__ = [
     "PortCounters",
     "PortFacts",
     "PortQueue",
+    "ProbeReading",
     "TcpConnection",
     "TcpTimes",
 ]
@@ -187,6 +188,21 @@ class TcpTimes(msgspec.Struct, frozen=True, kw_only=True):
         return self.sndbuf_limited_s / self.busy_s if self.busy_s > 0 else 0.0
 
 
+class ProbeReading(msgspec.Struct, frozen=True, kw_only=True):
+    """What one probe (`observe.probe`) said of one run."""
+
+    quantity: str
+    name: str
+    value: float | None
+    """In the unit of the quantity: the worst of the samples, or what the probe made of two readings."""
+    samples: tuple[tuple[float, float], ...] = ()
+    """(seconds after the traffic began, value in the unit of the quantity); what was read before it is at 0 s or less."""
+    missed: int = 0
+    """Readings that failed while traffic ran."""
+    error: str | None = None
+    """Why there is no value."""
+
+
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Counters of both ports before and after the traffic, and the load of this machine during it."""
 
@@ -208,6 +224,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Of each direction of a TCP run, forward first; empty where nobody looked while traffic ran."""
     temperatures_c: tuple[float, ...] = ()
     """The hottest sensor of this machine, every 10 s of the traffic; empty where it has none."""
+    probes: tuple[ProbeReading, ...] = ()
     a_port_before: PortFacts | None = None
     """Of both ports, just before and just after the traffic; None where nobody looked."""
     a_port_after: PortFacts | None = None

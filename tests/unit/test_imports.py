@@ -17,7 +17,7 @@ FOR_ALL = {"errors", "quantities", "units", "physics"}
 JOINTS = {
     "attempts", "baseline_cli", "batch_cli", "bench_check", "bench_cli", "bench_init", "cli", "collection",
     "device_states", "doctor",
-    "doctor_cli", "fixtures", "history", "hookspecs", "marks", "method_mark", "new_cli", "options", "plugin",
+    "doctor_cli", "fixtures", "history", "hookspecs", "marks", "method_mark", "new_cli", "options", "plugin", "probes",
     "recorder", "reference", "rows", "run_info", "screening", "selftest", "selftest_cli", "series_cli", "session",
     "store_cli",
     "sign_cli", "starter", "tester_check", "trials",
