@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pytest_netperf import (
     __version__,
@@ -35,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sheet = commands.add_parser("sheet", help="make the sheets of a run again from its journal, also of a killed run")
     sheet.add_argument("journal", type=Path, metavar="JOURNAL", help="OUTPUT/journals/<run id>.jsonl")
     sheet.add_argument("--output", type=Path, metavar="DIR", help="where to write; default: the journal's own OUTPUT")
+    sheet.add_argument("--waivers", type=Path, metavar="FILE", help="waivers that were granted after the run (TOML)")
 
     sheet.add_argument("--format", default="html", metavar="LIST", help="of html, pdf, csv, json; default: html")
     sheet.add_argument("--language", default="en", metavar="TAG", help="language of the sheet; default: en")
@@ -125,7 +127,7 @@ def _sheet(asked: argparse.Namespace) -> int:
     for note in contents.notes:
         print(f"note: {note}", file=sys.stderr)
     folder = asked.output if asked.output is not None else journal.resolve().parent.parent
-    sheets = close_run(contents, folder)
+    sheets = close_run(contents, folder, **_waivers(asked.waivers, folder))
     problems: list[str] = []
     for sheet in sheets:
         paths = write_sheet(sheet, folder, journal_sha256=contents.sha256, form=form)
@@ -137,6 +139,19 @@ def _sheet(asked: argparse.Namespace) -> int:
     for problem in problems:
         print(f"ERROR: {problem}", file=sys.stderr)
     return 0 if sheets and not problems and all(sheet.verdict is DeviceVerdict.ACCEPTED for sheet in sheets) else 1
+
+
+def _waivers(path: Path | None, output: Path) -> dict[str, Any]:
+    """Waivers that were granted after the run, as of today."""
+    if path is None:
+        return {}
+    from datetime import UTC, datetime
+
+    from pytest_netperf.record.evidence_store import keep_file
+    from pytest_netperf.record.waivers_file import read_waivers
+
+    waivers, kept = read_waivers(path), keep_file(output, "waivers file", path)
+    return {"waivers": waivers, "day": f"{datetime.now(UTC):%Y-%m-%d}", "files": [kept] if kept is not None else []}
 
 
 def _import(files: list[Path], as_json: bool) -> int:

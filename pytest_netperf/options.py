@@ -76,6 +76,7 @@ def add_options(parser: pytest.Parser) -> None:
     option("suite", True, "NAME", "Test suite that is written on the acceptance sheets; default: name of the rootdir")
     option("suite-version", True, "TEXT", "Version of the test suite that is written on the acceptance sheets")
     option("limits", True, "FILE", "Limits file (TOML)")
+    option("waivers", True, "FILE", "Waivers file (TOML): which failed rows of which devices are taken all the same")
     option(
         "baseline",
         True,
@@ -140,6 +141,7 @@ class Options:
     """Name of the test suite, for the sheet; None: that of the rootdir."""
     suite_version: str | None = None
     limits: Path | None = None
+    waivers: Path | None = None
     baseline: Path | None = None
     """File or folder of baselines, beside those of the bench file and the published ones."""
     profiles: Path | None = None
@@ -208,6 +210,7 @@ class Options:
             suite=read("suite", _name, None),
             suite_version=read("suite-version", _name, None),
             limits=read("limits", _path, None),
+            waivers=read("waivers", _path, None),
             baseline=read("baseline", _path, None),
             profiles=read("profiles", _path, None),
             output=read("output", _folder, config.invocation_params.dir / DEFAULT_OUTPUT),

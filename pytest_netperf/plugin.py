@@ -64,6 +64,10 @@ def pytest_configure(config: pytest.Config) -> None:
         if chosen.bench is not None or chosen.devices or chosen.profiles is not None:
             options.select_devices(chosen, session.bench)
         config.stash[LIMITS] = _limits_file(chosen.limits)
+        if chosen.waivers is not None:
+            from pytest_netperf.record.waivers_file import read_waivers
+
+            read_waivers(chosen.waivers)  # a wrong file is refused here, not at the end of the run
         if chosen.baseline is not None or (chosen.bench is not None and session.bench.station.baselines):
             session.baselines  # noqa: B018 - a wrong file is refused here, not in the first test
     except ConfigError as error:

@@ -20,6 +20,7 @@ from pytest_netperf.observe.work_tree import git_commit
 from pytest_netperf.options import Options
 from pytest_netperf.record.evidence_store import keep_file
 from pytest_netperf.record.schema import DeviceRecord, EvidenceFile, JournalLink, Procedure, RunInfo, TesterReference
+from pytest_netperf.record.waivers_file import read_waivers
 
 __all__ = ["run_info"]
 
@@ -78,6 +79,7 @@ def run_info(
         reference=references,
         devices=tuple(_device(device) for device in bench.devices if device.serial in serials),
         files=_files(options, bench),
+        waivers=read_waivers(options.waivers) if options.waivers is not None else (),
         previous=previous,
     )
 
@@ -89,7 +91,7 @@ def _device(device: Device) -> DeviceRecord:
 
 def _files(options: Options, bench: Bench) -> tuple[EvidenceFile, ...]:
     """What the result rests on, kept below the output folder."""
-    given = (("bench file", bench.path), ("limits file", options.limits))
+    given = (("bench file", bench.path), ("limits file", options.limits), ("waivers file", options.waivers))
     kept = [keep_file(options.output, what, Path(path)) for what, path in given if path is not None]
     return tuple(file for file in kept if file is not None)
 

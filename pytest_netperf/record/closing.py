@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,19 +11,27 @@ from pytest_netperf.errors import RecordError
 from pytest_netperf.record.earlier import linked
 from pytest_netperf.record.journal import JournalContents
 from pytest_netperf.record.ledger import build_sheets
-from pytest_netperf.record.schema import Row, Sheet
+from pytest_netperf.record.schema import EvidenceFile, Row, Sheet, Waiver
 from pytest_netperf.record.sheet_file import sealed
 
 __all__ = ["close_run"]
 
 
 def close_run(
-    contents: JournalContents, output: Path, *, unwritten: Iterable[Row] = (), whole: bool = True
+    contents: JournalContents,
+    output: Path,
+    *,
+    unwritten: Iterable[Row] = (),
+    whole: bool = True,
+    waivers: Sequence[Waiver] | None = None,
+    day: str = "",
+    files: Sequence[EvidenceFile] = (),
 ) -> list[Sheet]:
     """The sheets of a run that has ended, each with its digest, its place in the journal and its earlier runs.
 
-    ``unwritten`` are rows that the journal could not take; with ``whole`` False no device is ACCEPTED. Raises
-    RecordError while the run goes on.
+    ``unwritten`` are rows that the journal could not take; with ``whole`` False no device is ACCEPTED. ``waivers`` come
+    in place of those of the run and hold as of ``day`` (YYYY-MM-DD); ``files`` are further ones that the result rests
+    on. Raises RecordError while the run goes on.
     """
     if contents.state == "running":
         raise RecordError(
@@ -39,5 +47,14 @@ def close_run(
         finished_at=contents.finished_at,
         state=contents.state,
         remarks=contents.notes,
+        waivers=contents.run.waivers if waivers is None else waivers,
+        day=day,
     )
-    return [sealed(msgspec.structs.replace(linked(sheet, output), journal=contents.seal)) for sheet in sheets]
+    return [
+        sealed(
+            msgspec.structs.replace(
+                linked(sheet, output), journal=contents.seal, files=(*sheet.files, *files)
+            )
+        )
+        for sheet in sheets
+    ]

@@ -27,8 +27,10 @@ from pytest_netperf.record.schema import (
     Sheet,
     State,
     Verdict,
+    Waiver,
 )
 from pytest_netperf.record.together import together
+from pytest_netperf.record.waivers import apply_waivers, waivers_sentence
 from pytest_netperf.record.wording import conditions_text, measured_text, port_text, quantity_text
 
 __all__ = ["build_sheets"]
@@ -43,6 +45,8 @@ class _End(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: str | None
     state: State
     remarks: tuple[str, ...]
+    waivers: tuple[Waiver, ...]
+    day: str
 
 
 def build_sheets(
@@ -55,12 +59,14 @@ def build_sheets(
     finished_at: str | None = None,
     state: State = "complete",
     remarks: Sequence[str] = (),
+    waivers: Sequence[Waiver] = (),
+    day: str = "",
 ) -> list[Sheet]:
     """One sheet for each device that has a selected planned row or any row, in the order of the plan.
 
     ``running`` are the tests (node ids) that had started and not ended; ``complete`` says that the run came to its own
-    end and that its journal is whole, ``remarks`` what is odd about that. The order in which rows arrived has no
-    influence.
+    end and that its journal is whole, ``remarks`` what is odd about that. ``waivers`` hold as of ``day`` (YYYY-MM-DD),
+    by default that of the run. The order in which rows arrived has no influence.
     """
     plans: dict[str, dict[str, Planned]] = {}
     for plan in planned:
@@ -76,7 +82,14 @@ def build_sheets(
         attempts.setdefault(serial, {})[row_id] = arrived[serial, row_id]
     serials = [serial for serial, of_device in plans.items() if any(p.selected for p in of_device.values())]
     serials = list(dict.fromkeys([*serials, *(s for s in plans if s in attempts), *attempts]))
-    end = _End(complete=complete, finished_at=finished_at, state=state, remarks=tuple(remarks))
+    end = _End(
+        complete=complete,
+        finished_at=finished_at,
+        state=state,
+        remarks=tuple(remarks),
+        waivers=tuple(waivers),
+        day=day or run.started_at[:10],
+    )
     return [
         _build_sheet(run, plans.get(serial, {}), attempts.get(serial, {}), frozenset(running), end)
         for serial in serials
@@ -101,17 +114,20 @@ def _build_sheet(
     )
     deselected = sum(not plan.selected for plan in plans.values())
     absent = sum(plan.test != LIMITS_FILE and row_id not in attempts for row_id, plan in plans.items())
-    verdict = device_verdict(rows)
-    if verdict is DeviceVerdict.ACCEPTED and (not end.complete or missing or deselected or run.partial):
+    device = next(iter(plans.values())).device if plans else rows[0].device
+    rows, waivers = apply_waivers(rows, end.waivers, device.serial, end.day)
+    verdict = _device_verdict(rows)
+    accepted = (DeviceVerdict.ACCEPTED, DeviceVerdict.ACCEPTED_WITH_WAIVER)
+    if verdict in accepted and (not end.complete or missing or deselected or run.partial):
         verdict = DeviceVerdict.NOT_PROVEN
     rows.sort(key=lambda row: -WORST_LAST.index(row.verdict))  # stable: the order of the plan within a verdict
     complete = end.complete and not missing
     present = [row.verdict for row in rows]
-    device = next(iter(plans.values())).device if plans else rows[0].device
+    sentence = _sentence(verdict, rows, complete, missing, deselected, absent, run.partial, end.remarks)
     return Sheet(
         run_id=run.run_id,
         verdict=verdict,
-        sentence=_sentence(verdict, rows, complete, missing, deselected, absent, run.partial, end.remarks),
+        sentence=sentence + waivers_sentence(waivers, verdict),
         state="stopped" if missing and end.state == "complete" else end.state,
         complete=complete,
         remarks=end.remarks,
@@ -126,10 +142,22 @@ def _build_sheet(
         operator=run.operator,
         started_at=run.started_at,
         finished_at=end.finished_at,
+        waivers=waivers,
         files=run.files,
         counts={v.value: present.count(v) for v in reversed(WORST_LAST) if v in present},
         rows=tuple(rows),
     )
+
+
+def _device_verdict(rows: Sequence[Row]) -> DeviceVerdict:
+    """The verdict of a device; a FAIL that is waived leaves the others to decide, but is never forgotten."""
+    if not any(row.waived for row in rows):
+        return device_verdict(rows)
+    others = [row for row in rows if not row.waived]
+    if any(row.required and row.verdict is not Verdict.NOT_APPLICABLE for row in others):
+        verdict = device_verdict(others)
+        return DeviceVerdict.ACCEPTED_WITH_WAIVER if verdict is DeviceVerdict.ACCEPTED else verdict
+    return DeviceVerdict.ACCEPTED_WITH_WAIVER
 
 
 def _device(run: RunInfo, device: DeviceInfo) -> DeviceRecord:

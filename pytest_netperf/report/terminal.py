@@ -68,8 +68,14 @@ def device_lines(
         if row.verdict is not Verdict.PASS:
             step = f" Next: {row.next_step}" if row.next_step else ""
             lines += [(part, {}) for part in _wrapped(printable(row.reason + step), width, "        ")]
+        if row.waived:
+            lines += [(part, {"bold": True}) for part in _wrapped(_waived(row, sheet), width, "        ")]
         if verbosity > 0:
             lines += [(part, {}) for part in _wrapped(_evidence(row), width, "        ")]
+    for waiver in sheet.waivers:
+        if waiver.problem:
+            text = printable(f"{waiver.where}: {waiver.problem}")
+            lines += [(part, {"yellow": True}) for part in _wrapped(text, width, "  ")]
     return lines if color else [(text, {}) for text, _ in lines]
 
 
@@ -121,6 +127,12 @@ def _by_point(cells: Iterable[str]) -> list[str]:
     aligned = [" " * (left - len(number.partition(".")[0])) + number if number else "" for number in numbers]
     widest = max(map(len, aligned))
     return [f"{number:<{widest}} {unit}".rstrip() for number, (_, _, unit) in zip(aligned, parts, strict=True)]
+
+
+def _waived(row: Row, sheet: Sheet) -> str:
+    """Who takes the device all the same."""
+    waivers = [waiver for waiver in sheet.waivers if row.id in waiver.covers]
+    return printable(" ".join(f"Waived by {each.who} until {each.until}: {each.why}" for each in waivers))
 
 
 def _evidence(row: Row) -> str:

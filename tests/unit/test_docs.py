@@ -7,7 +7,7 @@ A fenced block says by its first line what it is:
     python conftest       loaded as a conftest.py
     python run            run as a script
     python                compiled
-    toml bench, limits    read by the parser of that file
+    toml bench, limits, waivers    read by the parser of that file
     ini                   an ini file whose netperf_ keys exist
     console               lines behind "$ " are commands whose netperf options exist
     json                  valid JSON
@@ -48,6 +48,7 @@ from pytest_netperf.marks import _REQUIREMENTS, _SETTINGS
 from pytest_netperf.observe.measure import Measurement
 from pytest_netperf.quantities import parse_duration, parse_value, quantities
 from pytest_netperf.record import schema
+from pytest_netperf.record.waivers import parse_waivers
 from pytest_netperf.report.schema import sheet_fields_text
 from pytest_netperf.units import read
 
@@ -123,7 +124,8 @@ def first_codes(name: str, heading: str | None = None) -> list[str]:
 # ---- examples --------------------------------------------------------------------------------------------------------
 
 KINDS = {
-    "python test", "python test bench", "python conftest", "python run", "python", "toml bench", "toml limits", "ini",
+    "python test", "python test bench", "python conftest", "python run", "python", "toml bench", "toml limits",
+    "toml waivers", "ini",
     "console", "json", "text",
 }  # fmt: skip
 
@@ -199,6 +201,11 @@ def test_conftest_loads_and_its_hooks_fit(block: Block) -> None:
 @of_kind("toml bench")
 def test_bench_file_is_accepted(block: Block) -> None:
     assert parse_bench(block.text, block.where).devices
+
+
+@of_kind("toml waivers")
+def test_waivers_files_are_read(block: Block) -> None:
+    assert parse_waivers(block.text, block.where)
 
 
 @of_kind("toml limits")

@@ -43,6 +43,7 @@ PURE = (
     "record.ledger",
     "record.migrate",
     "record.together",
+    "record.waivers",
     "errors",
 )
 IMPURE_MODULES = {
