@@ -183,7 +183,15 @@ class Pair:
 
     def smaller_mtu(self, source: str, sender: socket.socket, receiver: socket.socket) -> str:  # noqa: ARG002 - for those who look closer
         """What to say when only short packets pass."""
-        return "something in between has a smaller MTU"
+        small = [text for text in self.both(self._small_mtu).values() if text]
+        return " and ".join(small) or "something in between has a smaller MTU"
+
+    def _small_mtu(self, end: str) -> str:
+        """What the port of this end has less than the link; empty when it has not."""
+        port = self.ports[end]
+        (link,) = self.ends[end].ipr.link("get", index=port["index"])
+        mtu = link.get_attr("IFLA_MTU")
+        return f"port {end} ({port.get('name', port['interface'])}) has an MTU of {mtu} now" if mtu < self.mtu else ""
 
     def where_to_look(self) -> str:
         """What to say when nothing passes although both ports have a carrier."""
@@ -204,8 +212,14 @@ class Pair:
         poller.register(receiver, select.POLLIN)
         deadline = time.monotonic() + (self.proof_seconds if seconds is None else seconds)
         while time.monotonic() < deadline and not self.is_abandoned():
-            with contextlib.suppress(BlockingIOError):  # the neighbour is being looked for
+            try:
                 sender.sendto(payload, (address, port))
+            except BlockingIOError:  # the neighbour is being looked for
+                pass
+            except OSError as error:
+                if error.errno != errno.EMSGSIZE:
+                    raise
+                return False  # its own port takes no packet as long as that
             if poller.poll(_ANSWER_MS) and len(receiver.recv(65535)) == len(payload):
                 return True
             namespace = self.ends[source]

@@ -637,6 +637,26 @@ def test_an_mtu_that_the_driver_refuses(bench: Bench):
     assert "refuses an MTU of 65536: Invalid argument; its driver allows 68 to 65535" in said
 
 
+def test_a_smaller_mtu_at_one_end_is_named(bench: Bench):
+    """Somebody changed it after the link was proved; it is proved again when it was taken down and up."""
+    before = bench.ports.view()
+    pair = bench.pair(mtu=4000)
+    for end in ("b", "a"):
+        for each, mtu in (("a", 4000), ("b", 4000), (end, 1500)):
+            namespace = pair.ends[each]
+            namespace.call(namespace.ipr.link, "set", index=pair.ports[each]["index"], mtu=mtu)
+        with pytest.raises(LinkError) as refusal:
+            pair.bounce()
+        name = getattr(bench.ports, end)
+        assert "an IPv4 packet of 4000 bytes with DF set did not pass from a to b, and a short one does" in str(
+            refusal.value
+        )
+        assert f": port {end} ({name}, mac-" in str(refusal.value)
+        assert str(refusal.value).endswith("has an MTU of 1500 now")
+    pair.close()
+    assert unequal(before, bench.ports.view()) == []
+
+
 def test_no_carrier(bench: Bench):
     """Port b is cabled to something that is down."""
     other = StandIn()
