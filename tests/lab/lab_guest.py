@@ -2,7 +2,8 @@
 
 Software emulation, so that it works in a container and on a rented machine. The guest runs Debian's kernel over this
 machine's own files (read-only under a RAM layer), therefore this checkout and its virtual environment are the same
-paths inside. Both ends die with each other: QEMU with the process that started it, the guest with the serial port.
+paths inside; what Python imports comes from a copy of its own (`lab_python`). Both ends die with each other: QEMU with
+the process that started it, the guest with the serial port.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any
 from lab_agent import PORT_NAME
 from lab_initramfs import ROOT_TAG, SHARE_TAG, write_initramfs
 from lab_kernel import GuestKernel
+from lab_python import PYTHON_PATH, write_python_disk
 
 __all__ = ["PAIRS", "Done", "Guest", "GuestError", "LabPair", "LabPort", "Running"]
 
@@ -156,6 +158,7 @@ class Guest:
         self.share.mkdir()
         agent = [str(Path(sys.executable).resolve()), "-ISu", str(Path(__file__).with_name("lab_agent.py"))]
         write_initramfs(self.folder / "initramfs", self._kernel, agent)
+        write_python_disk(self.folder / "python")
         self._serial, serial = socket.socketpair()
         self._control, control = socket.socketpair()
         began = time.monotonic()
@@ -202,7 +205,14 @@ class Guest:
     def begin(self, command: Sequence[str], *, env: Mapping[str, str] | None = None, folder: str = "/lab") -> Running:
         """Starts a command in the guest and returns at once."""
         number = next(self._numbers)
-        self._send({"id": number, "command": list(command), "env": dict(env or {}), "folder": folder})
+        self._send(
+            {
+                "id": number,
+                "command": list(command),
+                "env": {"PYTHONPATH": PYTHON_PATH, **(env or {})},
+                "folder": folder,
+            }
+        )
         return Running(self, number, command)
 
     def push(self, files: Mapping[str, str], folder: str) -> str:
@@ -278,6 +288,7 @@ class Guest:
             "e1000e.IntMode=1,1",
             "-chardev", f"file,id=console,path={self.folder / 'console'}", "-serial", "chardev:console",
             "-chardev", f"socket,id=control,fd={control}", "-mon", "chardev=control,mode=control",
+            "-drive", f"file={self.folder / 'python'},format=raw,if=virtio,readonly=on",
             "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=agent,fd={serial}", "-device", f"virtserialport,chardev=agent,name={PORT_NAME}",
             "-fsdev", f"local,id=root,path=/,readonly=on,{shared}",

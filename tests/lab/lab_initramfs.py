@@ -12,12 +12,13 @@ import stat
 from pathlib import Path
 
 from lab_kernel import GuestKernel
+from lab_python import PYTHON_MOUNT
 
 __all__ = ["ROOT_TAG", "SHARE_TAG", "write_initramfs"]
 
 ROOT_TAG = "labroot"
 SHARE_TAG = "labshare"
-_MODULES = ("virtio_pci", "virtio_console", "9p", "9pnet_virtio", "overlay")
+_MODULES = ("virtio_pci", "virtio_console", "9p", "9pnet_virtio", "overlay", "virtio_blk", "ext4")
 _INIT = """#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /host /memory /root
 /bin/busybox mount -t proc proc /proc
@@ -29,8 +30,9 @@ options=trans=virtio,version=9p2000.L,msize=524288,cache=loose
 /bin/busybox mount -t tmpfs -o mode=755,size=75% memory /memory
 /bin/busybox mkdir /memory/upper /memory/work
 /bin/busybox mount -t overlay -o lowerdir=/host,upperdir=/memory/upper,workdir=/memory/work overlay /root
-/bin/busybox mkdir -p /root/lab /root/usr/lib/modules
+/bin/busybox mkdir -p /root/lab /root/usr/lib/modules /root{python_mount}
 /bin/busybox mount -t 9p -o trans=virtio,version=9p2000.L,msize=524288 {share_tag} /root/lab
+[ ! -b /dev/vda ] || /bin/busybox mount -t ext4 -o ro /dev/vda /root{python_mount}
 /bin/busybox mount --bind /host{kernel_modules} /root/usr/lib/modules
 /bin/busybox mount -t proc proc /root/proc
 /bin/busybox mount -t sysfs sysfs /root/sys
@@ -51,6 +53,7 @@ def write_initramfs(to: Path, kernel: GuestKernel, agent: list[str]) -> None:
         modules=" ".join(shlex.quote(path.name) for path in modules),
         root_tag=ROOT_TAG,
         share_tag=SHARE_TAG,
+        python_mount=PYTHON_MOUNT,
         kernel_modules=shlex.quote(str(kernel.tree / "lib" / "modules")),
         agent=shlex.join(agent),
     )

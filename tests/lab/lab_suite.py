@@ -45,7 +45,7 @@ class Pair:
 
     def view(self) -> dict[str, Any]:
         """Everything that is set on both ports, read in the guest by ip, ethtool and /proc; None for one not there."""
-        return json.loads(self.guest.run([PYTHON, "-IS", "-c", _VIEW, str(_NETNS_TESTS), *self.names]).check())
+        return json.loads(self.guest.run([PYTHON, "-S", "-c", _VIEW, str(_NETNS_TESTS), *self.names]).check())
 
     def read(self, name: str, file: str) -> str:
         """A file of a port in sysfs; empty where it cannot be read."""
