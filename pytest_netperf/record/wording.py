@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
@@ -44,15 +45,12 @@ def port_text(row: Row | Planned) -> str:
     return f"{speed_text(row.conditions.get('speed'))} port {row.link}".strip() if row.link else ""
 
 
-def conditions_text(row: Row | Planned, *, columns: bool = False) -> str:
-    """What tells rows of one link apart, as in "MTU 1500, reverse, 4 streams, MSS 536".
-
-    ``columns`` leaves out MTU and direction, for a table that has columns for them.
-    """
+def conditions_text(row: Row | Planned, names: Collection[str] | None = None) -> str:
+    """What tells rows of one link apart, as in "MTU 1500, reverse, 4 streams, MSS 536"; of these ``names`` if given."""
     parts = []
     for name, value in sorted(row.conditions.items(), key=_rank):
         words = name.replace("_", " ")
-        if value is None or value is False or name in _NAMED_ELSEWHERE or (columns and name in ("mtu", "direction")):
+        if value is None or value is False or name in _NAMED_ELSEWHERE or (names is not None and name not in names):
             continue
         if name in ("mtu", "mss"):
             parts.append(f"{name.upper()} {value}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
@@ -42,8 +42,7 @@ _MARKUP: dict[Verdict | DeviceVerdict, dict[str, bool]] = {
     DeviceVerdict.NOT_PROVEN: {"yellow": True, "bold": True},
 }
 _LONGEST_NAME = 32
-_NUMBERS = (6, 9)  # columns of `_cells`: value and ceiling
-_CONDITIONS = 11
+_NUMBERS = (7, 10)  # columns of `_cells`: value and ceiling
 
 
 def device_lines(
@@ -62,8 +61,9 @@ def device_lines(
     if sheet.verdict is not DeviceVerdict.ACCEPTED:
         lines += [(text, {}) for text in _wrapped(printable(sheet.sentence), width, "  ")]
     rules = differing_rules(sheet)
+    apart = _differing_conditions(sheet)
     shown = [row for row in sheet.rows if verbosity >= -1 or row.verdict is not Verdict.PASS]
-    for row, text in zip(shown, _table([_cells(row, rules) for row in shown], width), strict=True):
+    for row, text in zip(shown, _table([_cells(row, rules, apart) for row in shown]), strict=True):
         lines.append((f"  {text}", _MARKUP.get(row.verdict, {"yellow": True})))
         if row.verdict is not Verdict.PASS:
             step = f" Next: {row.next_step}" if row.next_step else ""
@@ -79,7 +79,14 @@ def device_lines(
     return lines if color else [(text, {}) for text, _ in lines]
 
 
-def _cells(row: Row, rules: bool) -> list[str]:
+def _differing_conditions(sheet: Sheet) -> set[str]:
+    """The conditions, beside those that have a column, that tell rows of this sheet apart."""
+    rows = [row for row in sheet.rows if "direction" in row.conditions]  # traffic
+    names = {name for row in rows for name in row.conditions} - {"mtu", "direction"}
+    return {name for name in names if len({str(row.conditions.get(name)) for row in rows}) > 1}
+
+
+def _cells(row: Row, rules: bool, apart: Collection[str]) -> list[str]:
     conditions = row.conditions
     ceiling = value_text(row.ceiling, row.unit)
     cells = [
@@ -88,13 +95,13 @@ def _cells(row: Row, rules: bool) -> list[str]:
         speed_text(conditions.get("speed")),
         str(conditions.get("mtu", "")),
         str(conditions.get("direction", "")),
+        conditions_text(row, apart),
         quantity_text(row),
         measured_text(row),
         limit_text(row),
         "" if row.ceiling is None else "ceiling",
         "" if row.ceiling is None else ceiling,
         "" if row.margin is None else f"margin {margin_text(row.margin):>8}",
-        conditions_text(row, columns=True),
         "" if row.required else "information only",
         zero_loss_text(row),
         f"rule {row.rule}" if rules and row.rule else "",
@@ -102,21 +109,15 @@ def _cells(row: Row, rules: bool) -> list[str]:
     return [printable(cell) for cell in cells]
 
 
-def _table(rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """The rows as lines with aligned columns.
-
-    A column that is empty everywhere is left out, further conditions also where they tell no rows apart. Where the
-    lines are too long for the terminal, further conditions go: the sheet has them.
-    """
-    columns: dict[int, list[str]] = {}
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows as lines with aligned columns; a column that is empty everywhere is left out."""
+    columns = []
     for index, column in enumerate(zip(*rows, strict=True)):
-        if any(column) and not (index == _CONDITIONS and len(set(column)) == 1):
+        if any(column):
             cells = _by_point(column) if index in _NUMBERS else list(column)
             widest = max(map(_width, cells))
-            columns[index] = [cell + " " * (widest - _width(cell)) for cell in cells]
-    if width and sum(_width(cells[0]) + 2 for cells in columns.values()) > width:
-        columns.pop(_CONDITIONS, None)
-    return ["  ".join(cells).rstrip() for cells in zip(*columns.values(), strict=True)]
+            columns.append([cell + " " * (widest - _width(cell)) for cell in cells])
+    return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
 
 
 def _by_point(cells: Iterable[str]) -> list[str]:

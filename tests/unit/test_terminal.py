@@ -20,7 +20,7 @@ def texts(sheet, *args, **options):
     return [text for text, _ in device_lines(sheet, PATH, *args, **options)]
 
 
-JUMBO = {"speed": 10e9, "mtu": 9000, "direction": "reverse"}
+JUMBO = {"speed": 10e9, "mtu": 9000, "direction": "reverse", "protocol": "tcp"}
 REJECTED = sheet_of(
     make_row("sfp1", value=9.885e9, limit=">= 9.8 Gbit/s", ceiling=9.90042e9, margin=0.0087, conditions=JUMBO),
     make_row("p2", Verdict.FAIL, 1.897e9, reason="Every interval was below the limit.", next_step="Swap the cable."),
@@ -32,10 +32,23 @@ def test_a_rejected_device():
         "R86S-U4-0008   REJECTED   1 of 2 rows passed   netperf-results/R86S-U4-0008/r/sheet.html",
         "  1 of 2 required rows failed: 2.5G port p2 delivered 1.897 Gbit/s, required >= 2.3 Gbit/s.",
         "  FAIL  p2    2.5G  1500  forward  throughput  1.897 Gbit/s  >= 2.3 Gbit/s"
-        "  ceiling  2.354 Gbit/s  margin  -17.5 %  TCP",
+        "  ceiling  2.354 Gbit/s  margin  -17.5 %",
         "        Every interval was below the limit. Next: Swap the cable.",
         "  PASS  sfp1  10G   9000  reverse  throughput  9.885 Gbit/s  >= 9.8 Gbit/s"
         "  ceiling  9.9   Gbit/s  margin   +0.9 %",
+    ]
+
+
+def test_what_tells_rows_apart_is_shown_on_each_and_what_they_share_is_not():
+    common = {"speed": 1e9, "mtu": 1500, "direction": "forward", "protocol": "tcp", "streams": 4}
+    small, nat = ({**common, **more} for more in ({"mss": 600}, {"device_state": "nat"}))
+    lines = texts(
+        sheet_of(make_row("p1", conditions=common), make_row("p2", conditions=small), make_row("p3", conditions=nat))
+    )
+    assert [line.split("throughput")[0].split("forward")[1].strip() for line in lines[1:]] == [
+        "",
+        "MSS 600",
+        "device state nat",
     ]
 
 
