@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from lab_guest import PAIRS, Guest
-from lab_kernel import guest_kernel
+from lab_kernel import CACHE, guest_kernel
 from lab_suite import Pair, Suite, wait_until
 
-_SURVIVED = pytest.StashKey[list[str]]()
+_SURVIVED = pytest.StashKey[list[tuple[str, str, str]]]()
 _BOOT = pytest.StashKey[str]()
+_SHEET = pytest.StashKey[str]()
+_COLUMNS = ("survived", "ports", "before = after")
 _NAMES = "cd /sys/class/net && for name in *; do echo $name $(cat $name/address); done"
 
 
@@ -64,22 +67,40 @@ def survived(request: pytest.FixtureRequest) -> Callable[..., None]:
     """``survived(what, before, after)``: asserts that they are equal, field by field, and puts it on the list."""
 
     def note(what: str, before: dict[str, Any] | None = None, after: dict[str, Any] | None = None) -> None:
-        line = what
+        ports, compared = "", ""
         if before is not None and after is not None:
             from stand_in import unequal
 
             left = unequal(before, after)
             assert left == [], f"after {what} the ports are not as they were"
-            fields = sum(len(port or ()) for port in before.values())
-            line += f": before = after, {fields} fields of {' and '.join(before)}"
-        request.config.stash.setdefault(_SURVIVED, []).append(line)
+            ports, compared = " ".join(before), f"{sum(len(port or ()) for port in before.values())} fields"
+        request.config.stash.setdefault(_SURVIVED, []).append((what, ports, compared))
 
     return note
+
+
+@pytest.fixture
+def keep_sheet(request: pytest.FixtureRequest) -> Callable[[Suite, str], None]:
+    """``keep_sheet(suite, serial)``: the sheet stays after the guest has gone, where the end of the run says."""
+
+    def keep(suite: Suite, serial: str) -> None:
+        (folder,) = (suite.guest.pull(suite.path) / "netperf-results" / serial).iterdir()
+        kept = CACHE / "sheet"
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.copytree(folder, kept)
+        request.config.stash[_SHEET] = str(kept)
+
+    return keep
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if _BOOT in config.stash:
         terminalreporter.section("the lab")
         terminalreporter.line(config.stash[_BOOT])
-    for line in config.stash.get(_SURVIVED, []):
-        terminalreporter.line(f"survived  {line}")
+    rows = config.stash.get(_SURVIVED, [])
+    widths = [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
+    for row in (_COLUMNS, *rows) if rows else ():
+        words = (word.ljust(width) for word, width in zip(row, widths, strict=True))
+        terminalreporter.line("  ".join(words).rstrip())
+    if _SHEET in config.stash:
+        terminalreporter.line(f"sheet of these ports: {config.stash[_SHEET]}")

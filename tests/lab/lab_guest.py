@@ -139,7 +139,7 @@ class Running:
 class Guest:
     """Boots on `start`; one of them serves all tests of a session."""
 
-    def __init__(self, kernel: GuestKernel, pairs: Sequence[LabPair], memory_mib: int = 2048) -> None:
+    def __init__(self, kernel: GuestKernel, pairs: Sequence[LabPair], memory_mib: int = 3072) -> None:
         self.pairs = {pair.model: pair for pair in pairs}
         self.boot_seconds = 0.0
         self.release = ""

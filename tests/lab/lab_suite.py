@@ -66,12 +66,12 @@ class Pair:
             self.guest.run(["ip", "link", "set", name, "down"]).check()
 
 
-def bench(serial: str, *pairs: Pair) -> str:
+def bench(serial: str, *pairs: Pair, speed: str = "1G") -> str:
     """A device of a bench file, with a link for each pair: one end by its PCI address, the other by its MAC."""
     text = f'[[device]]\nserial = "{serial}"\n'
     for ends in pairs:
         bus = ends.guest.run(["sh", "-c", f"basename $(readlink -f /sys/class/net/{ends.a}/device)"]).check().strip()
-        text += f'[[device.link]]\nname = "{ends.cards.model}"\nspeed = "1G"\n'
+        text += f'[[device.link]]\nname = "{ends.cards.model}"\nspeed = "{speed}"\n'
         text += f'a = {{ port = "pci-{bus}", allow_addressed = true }}\nb = {{ port = "mac-{ends.cards.b.mac}" }}\n'
     return text
 
@@ -93,8 +93,8 @@ class Suite:
         env = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "300"}
         return self.guest.begin(command, env=env, folder=self.path)
 
-    def run(self, *arguments: str) -> Done:
-        return self.begin(*arguments).wait(280)
+    def run(self, *arguments: str, timeout_s: float = 280) -> Done:
+        return self.begin(*arguments).wait(timeout_s)
 
     def sheet(self, serial: str) -> dict[str, Any]:
         (path,) = self.guest.pull(self.path).glob(f"netperf-results/{serial}/*/sheet.json")

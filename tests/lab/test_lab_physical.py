@@ -1,6 +1,7 @@
 """Pairs of real drivers, lent to runs: what a run measures on them, and that they are what they were, whatever ends it.
 
-The views before and after are read in the guest by ip, ethtool and /proc, not by the code under test.
+The views before and after are read in the guest by ip, ethtool and /proc, not by the code under test. A start of pytest
+takes seconds in the guest, so a run has several cases, and runs that are killed run side by side, each on its own pair.
 """
 
 from __future__ import annotations
@@ -8,15 +9,18 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable
+from typing import Any
 
 import pytest
-from lab_guest import Guest
+from lab_guest import Guest, Running
 from lab_suite import PYTHON, Pair, Suite, bench, wait_until
 
 PairOf = Callable[[str], Pair]
 Survived = Callable[..., None]
 
 KEEPER = "[p]ytest_netperf.links.keeper"  # a pattern that does not match itself
+CLIENT = "iperf3.* -c "
+BENCH = "--netperf-bench=bench.toml"
 
 RATE = """
 import pytest
@@ -25,10 +29,16 @@ import pytest
 def test_rate(iperf3):
     iperf3.tcp(duration=DURATION, omit=0)
 """
-CHANGES = """
+SLOW = RATE.replace("omit=0", 'omit=0, bitrate="5 Mbps"')
+CASES = """
 import pytest
 
-@pytest.mark.netperf_limit(throughput=">= 10 kbps")
+pytestmark = pytest.mark.netperf_limit(throughput=">= 10 kbps")
+
+def test_rate(iperf3):
+    iperf3.tcp(duration=2, omit=0)
+
+@pytest.mark.netperf_link(name="e1000e")
 def test_changes(netperf_link, iperf3):
     a, b = netperf_link.a, netperf_link.b
     for end, command in (
@@ -39,44 +49,70 @@ def test_changes(netperf_link, iperf3):
         (b, f"ethtool -G {b.interface} rx 1024"),
         (b, f"ethtool -K {b.interface} rx off"),
         (b, f"ethtool -s {b.interface} wol d"),
+        (b, f"ip link set {b.interface} down"),
+        (b, f"ip link set {b.interface} address 02:00:5e:aa:bb:cc name renamed0"),
     ):
         end.run(command.split(), check=True)
     open("changed", "w").close()
     assert False, "a failing test"
+
+@pytest.mark.netperf_link(name="virtio-net-pci", mtu=4000)
+def test_mtu_of_one_end(netperf_link, iperf3):
+    netperf_link.b.run(["ip", "link", "set", netperf_link.b.interface, "mtu", "1500"], check=True)
+    iperf3.tcp(duration=1, omit=0, bitrate="5 Mbps", repeat=2, between_runs="link")
+
+@pytest.mark.netperf_link(name="virtio-net-pci")
+def test_one_namespace(netperf_link, iperf3):
+    netperf_link.a.run(["ip", "address", "add", f"{netperf_link.b.address}/32", "dev", "lo"], check=True)
+    netperf_link.b.end = "a"  # what belongs to end b runs beside end a
+    iperf3.tcp(duration=1, omit=0, bitrate="50 Mbps")
 """
+HOLD = """
+import pathlib, time, pytest
+
+@pytest.mark.netperf_limit(throughput=">= 10 kbps")
+def test_hold(netperf_link, iperf3):
+    iperf3.tcp(duration=1, omit=0, bitrate="5 Mbps")
+    pathlib.Path("measured").touch()
+    while not pathlib.Path("over").exists():
+        time.sleep(0.2)
+"""
+# Nothing on the first port of a pair is what a new port has. Not each driver takes each setting.
 DRESS = """
-ip link set {a} txqueuelen 777 alias 'uplink of rack 7' group 5 mtu 1400
-ip link property add dev {a} altname port-of-rack-7
-ethtool -K {a} tso off
-ethtool -G {a} rx 512
+ip link set {a} txqueuelen 777 alias 'uplink of rack {n}' group 5 mtu 1400
+ip link property add dev {a} altname port-of-rack-{n}
+ethtool -K {a} tso off || true
+ethtool -G {a} rx 512 || true
 sysctl -qw net.ipv4.conf.{a}.rp_filter=2 net.ipv6.conf.{a}.accept_ra=0 net.ipv4.neigh.{a}.gc_stale_time=77
 ip link set {a} up promisc on
 ip link set {b} up
-ip address add 203.0.113.1/29 dev {a}
-ip address add 2001:db8::1/64 dev {a} nodad noprefixroute
-ip route add 10.7.7.0/30 via 203.0.113.2 dev {a} metric 77 mtu 1300
-ip neigh add 203.0.113.2 lladdr 02:00:5e:00:00:99 nud permanent dev {a}
+ip address add 203.0.113.{low}/29 dev {a}
+ip address add 2001:db8:{n}::1/64 dev {a} nodad noprefixroute
+ip route add 10.7.{n}.0/30 via 203.0.113.{next} dev {a} metric 77 mtu 1300
+ip neigh add 203.0.113.{next} lladdr 02:00:5e:00:00:99 nud permanent dev {a}
 """
 
 
 @pytest.fixture(scope="module")
 def dressed(lab: Guest) -> None:
-    """Nothing on the first e1000e port is what a new port has."""
-    names = lab.run(["sh", "-c", "grep -l 02:00:5e:10:01: /sys/class/net/*/address"]).check().split()
-    a, b = sorted(name.split("/")[4] for name in names)
-    lab.run(["sh", "-ec", DRESS.format(a=a, b=b)]).check()
+    script = ""
+    for n, cards in enumerate(lab.pairs.values()):
+        macs = [f"$(basename $(dirname $(grep -l {port.mac} /sys/class/net/*/address)))" for port in cards.ports]
+        script += f"a{n}={macs[0]}; b{n}={macs[1]}\n"
+        script += DRESS.format(a=f"$a{n}", b=f"$b{n}", n=n, low=129 + 8 * n, next=130 + 8 * n)
+    lab.run(["sh", "-ec", script]).check()
 
 
 @pytest.fixture
-def one(dressed: None, pair: PairOf, suite: Suite) -> Callable[..., tuple[Pair, Suite]]:
-    """``one(tests, duration)``: the dressed pair, and a suite on it."""
+def made(dressed: None, lab: Guest, suite: Suite) -> Callable[..., Suite]:
+    """``made(name, tests, pairs)``: a suite in a folder of its own on these pairs, which have their carrier."""
 
-    def make(tests: str, duration: int = 1) -> tuple[Pair, Suite]:
-        ends = pair("e1000e")
-        ends.carrier()
-        tests = tests.replace("DURATION", str(duration))
-        suite.write({"test_it.py": tests, "bench.toml": bench("LAB-1", ends)})
-        return ends, suite
+    def make(name: str, tests: str, *pairs: Pair, speed: str = "1G") -> Suite:
+        for ends in pairs:
+            ends.carrier()
+        made = Suite(lab, f"{suite.name}-{name}")
+        made.write({"test_it.py": tests, "bench.toml": bench("LAB-1", *pairs, speed=speed)})
+        return made
 
     return make
 
@@ -87,118 +123,180 @@ def clean(lab: Guest) -> str:
     return done.stdout
 
 
-def in_traffic(suite: Suite) -> None:
-    """Until iperf3's client runs."""
+def in_traffic(suite: Suite, clients: int = 1) -> None:
+    """Until so many clients of iperf3 run."""
     guest = suite.guest
-    wait_until(lambda: guest.run(["pgrep", "-f", "iperf3.* -c "]).returncode == 0, "traffic runs", 240)
+    wait_until(lambda: len(guest.run(["pgrep", "-f", CLIENT]).stdout.split()) >= clients, f"{clients} in traffic", 400)
 
 
-def test_example_suite_on_two_drivers_and_a_port_that_is_refused(
-    lab: Guest, dressed: None, pair: PairOf, suite: Suite, survived: Survived
+def no_keeper(lab: Guest) -> None:
+    wait_until(lambda: lab.run(["pgrep", "-f", KEEPER]).returncode, "the keepers end")
+
+
+def row_of(suite: Suite, serial: str = "LAB-1", **conditions: str) -> dict[str, Any]:
+    """The only row of a sheet that has these."""
+    rows = [row for row in suite.sheet(serial)["rows"] if all(conditions[key] in str(row[key]) for key in conditions)]
+    assert len(rows) == 1, f"{len(rows)} rows have {conditions}"
+    return rows[0]
+
+
+def test_a_run_over_drivers_a_refused_port_a_failing_test_and_ports_that_were_tampered_with(
+    lab: Guest, dressed: None, pair: PairOf, suite: Suite, survived: Survived, keep_sheet: Callable[[Suite, str], None]
 ):
-    ends = {model: pair(model) for model in ("e1000e", "vmxnet3", "e1000")}
+    ends = {model: pair(model) for model in ("e1000e", "vmxnet3", "e1000", "virtio-net-pci")}
     ends["e1000e"].carrier()
-    lab.run(["sh", "-ec", "ip addr add 192.0.2.1/24 dev $0; ip link set $0 up; ip route add default via 192.0.2.2",
-             ends["e1000"].a]).check()  # fmt: skip
+    lab.run(["ip", "route", "add", "default", "dev", ends["e1000"].a]).check()
     before = {model: each.view() for model, each in ends.items()}
-    text = bench("LAB-1", ends["e1000e"], ends["vmxnet3"]) + bench("LAB-2", ends["e1000"])
-    suite.write({"test_it.py": RATE.replace("DURATION", "3"), "bench.toml": text})
-    done = suite.run("--netperf-bench=bench.toml")
+    text = bench("LAB-1", ends["e1000e"], ends["vmxnet3"], ends["virtio-net-pci"]) + bench("LAB-2", ends["e1000"])
+    suite.write({"test_it.py": CASES, "bench.toml": text})
+    done = suite.run(BENCH, timeout_s=500)
     after = {model: each.view() for model, each in ends.items()}
+    lab.run(["ip", "route", "del", "default"]).check()
     assert done.returncode == 1, done.stdout + done.stderr
+    keep_sheet(suite, "LAB-1")
     sheet = suite.sheet("LAB-1")
-    assert {row["link"]: row["verdict"] for row in sheet["rows"]} == {"e1000e": "PASS", "vmxnet3": "PASS"}, done.stdout
     assert not sheet["simulated"]
-    facts = json.dumps([row["evidence"]["facts"] for row in sheet["rows"]])
+    rates = [row for row in sheet["rows"] if "test_rate" in row["test"]]
+    assert {row["link"]: row["verdict"] for row in rates} == dict.fromkeys(
+        ("e1000e", "vmxnet3", "virtio-net-pci"), "PASS"
+    ), done.stdout
+    facts = json.dumps([row["evidence"]["facts"] for row in rates])
     for name in ("e1000e", "vmxnet3", ends["e1000e"].a, ends["vmxnet3"].cards.b.mac):
         assert name in facts
-    (refused,) = suite.sheet("LAB-2")["rows"]
+    survived("the end of a run", before["vmxnet3"], after["vmxnet3"])
+
+    refused = row_of(suite, "LAB-2", test="test_rate")
     assert refused["verdict"] == "ERROR"
     assert "carries the default route of this machine" in refused["reason"]
-    lab.run(["ip", "route", "del", "default"]).check()
-    for model in ends:
-        what = "the end of a run" if model != "e1000" else "a refused run (default route)"
-        survived(f"{what} on {model}", before[model], after[model])
+    survived("the port of the default route: refused, ERROR", before["e1000"], after["e1000"])
 
-
-def test_a_failing_test_that_changed_everything(one: Callable[..., tuple[Pair, Suite]], survived: Survived):
-    ends, suite = one(CHANGES)
-    before = ends.view()
-    done = suite.run("--netperf-bench=bench.toml")
-    assert done.returncode == 1, done.stdout + done.stderr
     assert suite.has("changed"), done.stdout
-    survived("a failing test that changed 13 settings", before, ends.view())
+    assert row_of(suite, test="test_changes")["verdict"] == "FAIL", done.stdout
+    survived("a failing test that changed 15 settings, MAC and name", before["e1000e"], after["e1000e"])
+
+    small = row_of(suite, test="test_mtu_of_one_end")
+    assert small["verdict"] == "ERROR", done.stdout
+    assert f"port b ({ends['virtio-net-pci'].b}," in small["reason"]
+    assert "has an MTU of 1500 now" in small["reason"]
+    local = row_of(suite, test="test_one_namespace")
+    assert local["verdict"] == "INVALID", done.stdout
+    assert "payload" in local["reason"]
+    what = "MTU of one end too small: ERROR; both ends of the data in one namespace: INVALID"
+    survived(what, before["virtio-net-pci"], after["virtio-net-pci"])
 
 
-@pytest.mark.parametrize(
-    ("number", "what"),
-    [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM of pytest"), (signal.SIGKILL, "SIGKILL of pytest")],
-    ids=["ctrl-c", "sigterm", "sigkill"],
-)
-def test_pytest_is_killed(
-    one: Callable[..., tuple[Pair, Suite]], pair: PairOf, survived: Survived, number: int, what: str
+def test_a_port_that_two_runs_want_and_whose_name_is_taken_meanwhile(
+    lab: Guest, made: Callable[..., Suite], pair: PairOf, survived: Survived
 ):
-    ends, suite = one(RATE, 200)
+    ends = pair("e1000e")
     before = ends.view()
-    run = suite.begin("--netperf-bench=bench.toml")
-    in_traffic(suite)
-    run.send_signal(number, group=number == signal.SIGINT)  # Ctrl-C reaches the whole foreground group
-    assert run.wait(240).returncode != 0
-    home(pair, suite)
-    survived(f"{what} mid-run", before, ends.view())
+    suite = made("first", HOLD, ends)
+    first = suite.begin(BENCH)
+    wait_until(lambda: suite.has("measured"), "the first run has measured", 300)
+    other = Suite(lab, f"{suite.name}-other")
+    other.write({"test_it.py": RATE.replace("DURATION", "1"), "bench.toml": bench_of(suite)})
+    second = other.run(BENCH)
+    lab.run(["ip", "link", "add", ends.a, "type", "dummy"]).check()
+    suite.write({"over": ""})
+    done = first.wait(240)
+    assert second.returncode == 1, second.stdout
+    held = row_of(other)
+    assert held["verdict"] == "ERROR"
+    assert f"is held by process {first.pid} (" in held["reason"]
+    assert " since 20" in held["reason"]
+
+    assert done.returncode == 1, done.stdout
+    row = row_of(suite)
+    assert row["verdict"] == "ERROR", done.stdout
+    assert f"name: was {ends.a}, is netperf" in row["reason"]
+    lab.run(["ip", "link", "del", ends.a]).check()
+    assert clean(lab).count("brought home, as it was") == 1
+    what = "a second run that wants the port: ERROR, names the first; its name taken meanwhile: ERROR, then clean"
+    survived(what, before, ends.view())
 
 
-def home(pair: PairOf, suite: Suite) -> None:
-    """Until both ports are here and the keeper has ended."""
-    pair("e1000e")
-    wait_until(lambda: suite.guest.run(["pgrep", "-f", KEEPER]).returncode, "the keeper ends")
+def bench_of(suite: Suite) -> str:
+    return (suite.guest.pull(suite.path) / "bench.toml").read_text()
 
 
-def test_the_keeper_is_killed_too_and_clean_brings_the_ports_home(
-    lab: Guest, one: Callable[..., tuple[Pair, Suite]], pair: PairOf, survived: Survived
+@pytest.mark.timeout(900)
+def test_runs_that_are_killed(lab: Guest, made: Callable[..., Suite], pair: PairOf, survived: Survived):
+    """Five at once, each on a pair of its own, all in the middle of their traffic."""
+    models = ("e1000e", "e1000", "vmxnet3", "virtio-net-pci", "rtl8139")
+    tests = SLOW.replace("DURATION", "900")
+    ends, before, runs, suites = {}, {}, {}, {}
+    for model in models:
+        ends[model] = pair(model)
+        before[model] = ends[model].view()
+    for model in models:
+        suites[model] = made(model, tests, ends[model], speed="100M" if model == "rtl8139" else "1G")
+        with_worker = ("-p", "xdist.plugin", "-n1", "--max-worker-restart=0") if model == "rtl8139" else ()
+        runs[model] = suites[model].begin(BENCH, "--netperf-slots=5", *with_worker)
+    in_traffic(suites["e1000e"], len(models))
+
+    runs["e1000e"].send_signal(signal.SIGINT, group=True)  # Ctrl-C reaches the whole foreground group
+    runs["e1000"].send_signal(signal.SIGTERM)
+    runs["vmxnet3"].send_signal(signal.SIGKILL)
+    lab.run(["sh", "-ec", f"kill -KILL $(pgrep -P {runs['rtl8139'].pid})"]).check()
+    frozen = f'p={runs["virtio-net-pci"].pid}; g=$(pgrep -P $p -f "{KEEPER}"); k=$(pgrep -P $g); '
+    lab.run(["sh", "-ec", f"{frozen} kill -STOP $p $g $k; kill -KILL $p $g $k"]).check()
+    codes = {model: run.wait(400).returncode for model, run in runs.items()}
+    assert all(codes.values()), "a run that was killed says so"
+    assert (codes["vmxnet3"], codes["virtio-net-pci"]) == (-signal.SIGKILL, -signal.SIGKILL)
+    no_keeper(lab)
+    for model in models:
+        pair(model)
+    assert clean(lab).count("brought home, as it was") == 2, "of the run whose keeper was killed"
+    for model, what in (
+        ("e1000e", "Ctrl-C mid-run"),
+        ("e1000", "SIGTERM of pytest mid-run"),
+        ("vmxnet3", "SIGKILL of pytest mid-run"),
+        ("virtio-net-pci", "SIGKILL of pytest and keeper mid-run, then clean"),
+        ("rtl8139", "SIGKILL of a pytest-xdist worker mid-run: CRASHED"),
+    ):
+        survived(what, before[model], ends[model].view())
+    assert row_of(suites["rtl8139"])["verdict"] == "CRASHED"
+    assert row_of(suites["e1000e"])["verdict"] in ("ABORTED", "ERROR")
+
+
+def test_a_pulled_cable_a_removed_card_and_a_speed_that_was_forced_down(
+    lab: Guest, made: Callable[..., Suite], pair: PairOf, survived: Survived
 ):
-    ends, suite = one(RATE, 200)
-    before = ends.view()
-    run = suite.begin("--netperf-bench=bench.toml")
-    in_traffic(suite)
-    everyone = f"{run.pid} $(pgrep -f '{KEEPER}')"
-    lab.run(["sh", "-ec", f'all="{everyone}"; kill -STOP $all; kill -KILL $all']).check()
-    assert run.wait().returncode == -signal.SIGKILL
-    pair("e1000e")  # the kernel brings them back by itself, late and with changed settings
-    assert clean(lab).count("brought home, as it was") == 2
-    survived("SIGKILL of pytest and keeper, then clean", before, ends.view())
+    """Two runs at once: one loses its cable, and has a pair that trained below its speed; one loses a card."""
+    cable, card, slow = pair("virtio-net-pci"), pair("vmxnet3"), pair("e1000e")
+    lab.run(["ethtool", "-s", slow.b, "speed", "100", "duplex", "full", "autoneg", "off"]).check()
+    slow.carrier()
+    wait_until(lambda: "Speed: 100Mb/s" in lab.run(["ethtool", slow.b]).stdout, "the forced speed is in force")
+    before = {ends.cards.model: ends.view() for ends in (cable, card, slow)}
+    of_cable = made("cable", SLOW.replace("DURATION", "6"), cable, slow)
+    of_card = made("card", SLOW.replace("DURATION", "6"), card)
+    runs: list[Running] = [each.begin(BENCH, "--netperf-slots=2") for each in (of_cable, of_card)]
+    in_traffic(of_card, 2)
+    lab.cable(cable.cards, plugged=False)
+    lab.take_card(card.cards.b)
+    wait_until(lambda: card.cards.b.id not in lab.cards(), "the kernel lets go of the card")
+    pulled, removed = (run.wait(300) for run in runs)
+    lab.cable(cable.cards, plugged=True)
+    assert (pulled.returncode, removed.returncode) == (1, 1), pulled.stdout + removed.stdout
 
+    row = row_of(of_cable, link="virtio-net-pci")
+    assert row["verdict"] != "PASS", pulled.stdout
+    survived(f"cable pulled mid-run: {row['verdict']}", before["virtio-net-pci"], cable.view())
 
-def test_the_cable_is_pulled(lab: Guest, pair: PairOf, suite: Suite, survived: Survived):
-    ends = pair("vmxnet3")
-    before = ends.view()
-    suite.write({"test_it.py": RATE.replace("DURATION", "6"), "bench.toml": bench("LAB-1", ends)})
-    run = suite.begin("--netperf-bench=bench.toml")
-    in_traffic(suite)
-    lab.cable(ends.cards, plugged=False)
-    done = run.wait(240)
-    lab.cable(ends.cards, plugged=True)
-    assert done.returncode == 1, done.stdout
-    (row,) = suite.sheet("LAB-1")["rows"]
-    assert row["verdict"] != "PASS"
-    survived(f"cable pulled mid-run ({row['verdict']})", before, ends.view())
+    row = row_of(of_cable, link="e1000e")
+    assert row["verdict"] == "FAIL", pulled.stdout
+    assert "port b negotiated 100M full duplex" in row["reason"]
+    assert "Auto-negotiation: off" in lab.run(["ethtool", slow.b]).stdout
+    survived("speed forced down at one end: FAIL without traffic", before["e1000e"], slow.view())
+    lab.run(["ethtool", "-s", slow.b, "autoneg", "on"]).check()
+    slow.carrier()
 
-
-def test_a_card_is_taken_off_the_bus(lab: Guest, pair: PairOf, suite: Suite, survived: Survived):
-    ends = pair("vmxnet3")
-    before = ends.view()
-    suite.write({"test_it.py": RATE.replace("DURATION", "6"), "bench.toml": bench("LAB-1", ends)})
-    run = suite.begin("--netperf-bench=bench.toml")
-    in_traffic(suite)
-    lab.take_card(ends.cards.b)
-    wait_until(lambda: ends.cards.b.id not in lab.cards(), "the kernel lets go of the card")
-    done = run.wait(240)
-    assert done.returncode == 1, done.stdout
-    (row,) = suite.sheet("LAB-1")["rows"]
-    assert row["verdict"] != "PASS"
-    assert "nowhere to be found" in done.stdout
-    wait_until(lambda: lab.run(["pgrep", "-f", KEEPER]).returncode, "the keeper ends")
-    lab.give_card(ends.cards.b)
-    assert pair("vmxnet3").names == ends.names
+    row = row_of(of_card)
+    assert row["verdict"] != "PASS", removed.stdout
+    assert "nowhere to be found" in removed.stdout
+    no_keeper(lab)
+    lab.give_card(card.cards.b)
+    assert pair("vmxnet3").names == card.names
     assert "brought home, as it was" in clean(lab)
-    survived(f"card taken off the bus mid-run ({row['verdict']}), plugged in again, then clean", before, ends.view())
+    what = f"card taken off the bus mid-run: {row['verdict']}; plugged in again, then clean"
+    survived(what, before["vmxnet3"], card.view())
