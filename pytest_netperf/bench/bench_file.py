@@ -191,7 +191,7 @@ def _link(table: TomlTable) -> LinkSpec:
         table.wrong("speed", 'is missing; write the speed that the link is sold for, such as speed = "2.5G"')
     if shaped is False and simulated is False:
         table.wrong("shaped", "only a simulated link can be unshaped; add simulated = true or remove shaped")
-    if device_mtu is not None and (topology != "routed" or simulated is False):
+    if device_mtu is not None and (topology == "pair" or simulated is False):
         way_out = 'add topology = "routed" and simulated = true'
         table.wrong("device_mtu", f"is of a simulated device in the middle; {way_out}")
     if simulated is False:

@@ -38,7 +38,7 @@ FaultDirection = Literal["both", "a-to-b", "b-to-a"]
 LossMeans = Literal["netem", "classifier"]
 
 TOPOLOGIES: Final[tuple[Topology, ...]] = get_args(Topology)
-SIMULATED_TOPOLOGIES: Final[tuple[Topology, ...]] = ("pair", "routed")
+SIMULATED_TOPOLOGIES: Final[tuple[Topology, ...]] = ("pair", "routed", "switched")
 FAULT_DIRECTIONS: Final[tuple[FaultDirection, ...]] = get_args(FaultDirection)
 LOSS_MEANS: Final[tuple[LossMeans, ...]] = get_args(LossMeans)
 
@@ -203,7 +203,7 @@ class LinkSpec:
             what = "simulate" if self.simulated else "bring up"
             return (
                 f"link {self.name!r} has the topology {self.topology!r}, and this version can {what} only "
-                f"{' and '.join(map(repr, known))}"
+                f"{', '.join(map(repr, known))}"
             )
         if self.simulated:
             return None

@@ -253,7 +253,8 @@ def _impossible_state(device: Device, link: LinkSpec, name: str | None) -> str |
             f"device {device.serial} has no state {name!r}{near_misses(name, known)}; it has {', '.join(known)}; "
             "describe it in a [[device.state]] table of the bench file"
         )
-    if state.is_simulated and link.simulated and link.topology != "routed":
+    is_one_of_it = link.topology == "routed" or (link.topology == "switched" and state.only_rate_bps is not None)
+    if state.is_simulated and link.simulated and not is_one_of_it:
         return (
             f"state {name!r} is one of a device that forwards, and the topology of this link is {link.topology!r}; add "
             "topology='routed' to the mark"

@@ -24,7 +24,7 @@ from pytest_netperf.errors import LinkError
 from pytest_netperf.links.queues import queues_of
 
 if TYPE_CHECKING:
-    from pytest_netperf.links.routed import RoutedPath
+    from pytest_netperf.links.through_device import ThroughDevice
 
 __all__ = ["enter_state", "find_program"]
 
@@ -39,7 +39,7 @@ _PACKAGES: Final = {"nft": "nftables"}
 _PROGRAM_SECONDS: Final = 30
 
 
-def enter_state(path: RoutedPath, state: Mapping[str, Any]) -> dict[str, str]:
+def enter_state(path: ThroughDevice, state: Mapping[str, Any]) -> dict[str, str]:
     """Put the device into a state (the fields of `bench.device_state.DeviceState`), and prove each part of it.
 
     Returns part -> how it was proved. Raises LinkError.
@@ -52,7 +52,7 @@ def enter_state(path: RoutedPath, state: Mapping[str, Any]) -> dict[str, str]:
     return proofs
 
 
-def _nat(path: RoutedPath, state: Mapping[str, Any]) -> str | None:
+def _nat(path: ThroughDevice, state: Mapping[str, Any]) -> str | None:
     if not state.get("nat"):
         return None
     outside = path.ports["device_b"]["interface"]
@@ -71,7 +71,7 @@ def _nat(path: RoutedPath, state: Mapping[str, Any]) -> str | None:
     return f"end b sees packets of end a as from {' and '.join(seen)}, the device's own address"
 
 
-def _firewall(path: RoutedPath, state: Mapping[str, Any]) -> str | None:
+def _firewall(path: ThroughDevice, state: Mapping[str, Any]) -> str | None:
     count = state.get("firewall_rules")
     if not count:
         return None
@@ -101,7 +101,7 @@ def _firewall(path: RoutedPath, state: Mapping[str, Any]) -> str | None:
     return f"rule {count} of {count} refused a packet and counted it; a new connection passed all of them"
 
 
-def _inspection(path: RoutedPath, state: Mapping[str, Any]) -> str | None:
+def _inspection(path: ThroughDevice, state: Mapping[str, Any]) -> str | None:
     count, side = state.get("inspection_rules"), state.get("inspection_side", "a")
     if not count:
         return None
@@ -140,7 +140,7 @@ def _pattern(number: int) -> str:
     return f"netperf-signature-{number:05}"
 
 
-def _rate(path: RoutedPath, state: Mapping[str, Any]) -> str | None:
+def _rate(path: ThroughDevice, state: Mapping[str, Any]) -> str | None:
     limit = state.get("rate_limit_bps")
     if limit is None:
         return None
@@ -159,7 +159,7 @@ def _rate(path: RoutedPath, state: Mapping[str, Any]) -> str | None:
 # Packets of our own
 
 
-def _families(path: RoutedPath) -> Iterator[tuple[int, str]]:
+def _families(path: ThroughDevice) -> Iterator[tuple[int, str]]:
     """The IP versions of the link, and the key of their addresses."""
     yield socket.AF_INET, "address"
     if all(port["address6"] is not None for port in path.ports.values()):
@@ -167,7 +167,7 @@ def _families(path: RoutedPath) -> Iterator[tuple[int, str]]:
 
 
 def _cross(
-    path: RoutedPath, payload: bytes, *, family: int = socket.AF_INET, port: int = 0, patience: int = _TRIES
+    path: ThroughDevice, payload: bytes, *, family: int = socket.AF_INET, port: int = 0, patience: int = _TRIES
 ) -> str | None:
     """Send a datagram from end a to end b: the address that end b sees as its sender, or None when nothing arrives."""
     key = "address" if family == socket.AF_INET else "address6"
@@ -190,24 +190,24 @@ def _cross(
 # Programs
 
 
-def _nft(path: RoutedPath, chain: str, body: str) -> None:
+def _nft(path: ThroughDevice, chain: str, body: str) -> None:
     """One chain of our table; nft reads one statement a line or after a semicolon."""
     _run(path, ["nft", "-f", "-"], f"table inet {_TABLE} {{ chain {chain} {{ {body}; }}; }}\n".replace("; ", ";\n"))
 
 
-def _nft_counters(path: RoutedPath, chain: str) -> list[int]:
+def _nft_counters(path: ThroughDevice, chain: str) -> list[int]:
     """Packets that each rule of a chain counted, in their order."""
     listed = json.loads(_run(path, ["nft", "-j", "list", "chain", "inet", _TABLE, chain]))
     rules = [each["rule"]["expr"] for each in listed["nftables"] if "rule" in each]
     return [part["counter"]["packets"] for rule in rules for part in rule if "counter" in part]
 
 
-def _iptables(path: RoutedPath, family: int, rules: str) -> None:
+def _iptables(path: ThroughDevice, family: int, rules: str) -> None:
     program = "iptables-restore" if family == socket.AF_INET else "ip6tables-restore"
     _run(path, [program, "--noflush"], rules)
 
 
-def _inspected(path: RoutedPath, family: int, ports: Sequence[str]) -> tuple[int, list[int]]:
+def _inspected(path: ThroughDevice, family: int, ports: Sequence[str]) -> tuple[int, list[int]]:
     """Packets that the rule of the last pattern dropped, and those that each port handed over for inspection."""
     program = "iptables-save" if family == socket.AF_INET else "ip6tables-save"
     rules = [line.split() for line in _run(path, [program, "-c", "-t", "filter"]).splitlines() if "] -A " in line]
@@ -229,7 +229,7 @@ def find_program(name: str) -> str:
     return program
 
 
-def _run(path: RoutedPath, argv: Sequence[str], text: str = "") -> str:
+def _run(path: ThroughDevice, argv: Sequence[str], text: str = "") -> str:
     """Run a program in the namespace of the device, with this text on its input; returns its output."""
     program = find_program(argv[0])
     options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": _PROGRAM_SECONDS, "check": False}

@@ -391,8 +391,9 @@ def _free(claims: list[socket.socket]) -> None:
 
 def _with_a_device(index: int, spec: dict[str, Any]) -> SimulatedPair:
     from pytest_netperf.links.routed import RoutedPath
+    from pytest_netperf.links.switched import SwitchedPath
 
-    return RoutedPath(index, spec)
+    return RoutedPath(index, spec) if spec["device"] == "routed" else SwitchedPath(index, spec)
 
 
 def _name(pair: SimulatedPair, prefix: str) -> list[str]:

@@ -225,7 +225,9 @@ class Link:
     def summary(self) -> dict[str, Any]:
         """What the sheet says of this link: interfaces, addresses and how it was proved."""
         ends = {
-            f"port_{endpoint.end}": f"{endpoint.interface}, {endpoint.mac}, {endpoint.address}, {endpoint.address6}"
+            f"port_{endpoint.end}": ", ".join(
+                str(each) for each in (endpoint.interface, endpoint.mac, endpoint.address, endpoint.address6) if each
+            )
             for endpoint in (self.a, self.b, *self.device_ports.values())
         }
         return {**ends, **{f"link_{name}": value for name, value in self.facts.items()}}

@@ -1,12 +1,7 @@
-"""A simulated device in the middle: a third namespace that forwards between two subnets.
+"""A simulated router: its namespace forwards between two subnets, and is the gateway of the end in each.
 
-    netns a                     netns device                     netns b
-    [ npXXXXa ] == veth == [ npXXXXp  |  npXXXXq ] == veth == [ npXXXXb ]
-        TBF ->              <- TBF         TBF ->              <- TBF
-
-All four ports are shaped like those of a pair (`links.simulated`). The device has an address of each subnet, which is
-the gateway of the end there. Before traffic it is proved that packets pass it: each end's gateway is the device's port,
-the TTL falls by one, and packets of the full MTU pass the whole path with DF, both ways.
+Before traffic it is proved that packets pass it: each end's gateway is the device's port, the TTL falls by one, and
+packets of the full MTU pass the whole path with DF, both ways.
 """
 
 from __future__ import annotations
@@ -19,15 +14,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_netperf.errors import LinkError
-from pytest_netperf.links.namespace import Namespace
 from pytest_netperf.links.pair import lab_addresses
-from pytest_netperf.links.path_proof import path_mtu, ttl_at_arrival
-from pytest_netperf.links.simulated import INDEX_OF_A, SimulatedPair, port_names
+from pytest_netperf.links.path_proof import ttl_at_arrival
+from pytest_netperf.links.through_device import DEVICE_PORTS, LEAST_MTU, ThroughDevice
 
-__all__ = ["DEVICE_PORTS", "RoutedPath"]
+__all__ = ["RoutedPath"]
 
-DEVICE_PORTS: Final = {"a": "device_a", "b": "device_b"}
-"""End -> the port of the device that it is connected to."""
 _SWITCHES: Final = (
     ("ipv4/ip_forward", "1"),
     ("ipv6/conf/all/forwarding", "1"),
@@ -37,68 +29,29 @@ _SWITCHES: Final = (
     ("ipv6/conf/all/accept_dad", "0"),
 )
 _TTL: Final = 64
-_TRY_SECONDS: Final = 0.12  # of a packet that may be too large, once the neighbours are known
-_LEAST_MTU: Final = {socket.AF_INET: 68, socket.AF_INET6: 1280}
 
 
-class RoutedPath(SimulatedPair):
-    """Made, shaped, proved and closed inside the keeper. ``spec`` has what that of a pair has, and:
+class RoutedPath(ThroughDevice):
+    """Made, shaped, proved and closed inside the keeper. ``spec`` has ``far_index`` too, the lab subnet of end b."""
 
-    ``far_index``, the lab subnet of end b; ``device_mtu``, the MTU of the device's ports where it is not that of the
-    ends; ``state``, what the device does beside forwarding (`links.device_states`).
-    """
-
-    _device_rate_bps: float | None = None
-
-    def _plan_ports(self, spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        self._device_mtu: int = spec.get("device_mtu") or self.mtu
+    def _plan_addresses(self, spec: Mapping[str, Any]) -> dict[str, dict[str, str | None]]:
         near, far = lab_addresses(self.index), lab_addresses(spec["far_index"])
-        ports: dict[str, dict[str, Any]] = {
-            "a": {**port_names(self.index, "a", 1), **near["a"]},
-            "b": {**port_names(self.index, "b", 2), **far["b"]},
-            "device_a": {**port_names(self.index, "p", 3), **near["b"]},
-            "device_b": {**port_names(self.index, "q", 4), **far["a"]},
+        addresses: dict[str, dict[str, str | None]] = {
+            "a": {**near["a"]},
+            "b": {**far["b"]},
+            "device_a": {**near["b"]},
+            "device_b": {**far["a"]},
         }
-        if self._device_mtu < _LEAST_MTU[socket.AF_INET6]:
-            for port in ports.values():
-                port["address6"] = None
-        return ports
-
-    @property
-    def device(self) -> Namespace:
-        """The namespace of the device."""
-        return self.ends["device_a"]
+        if self._device_mtu < LEAST_MTU[socket.AF_INET6]:
+            for address in addresses.values():
+                address["address6"] = None
+        return addresses
 
     def next_hop(self, end: str) -> str:
         """See `Pair`: the device's port."""
         return DEVICE_PORTS[end]
 
-    def _build(self) -> None:
-        device = Namespace("device")
-        self.ends |= dict.fromkeys(DEVICE_PORTS.values(), device)
-        for namespace in self.ends.values():
-            namespace.wait_started()
-        device.call(self._forward)
-        for number, end in enumerate(("a", "b")):
-            namespace, port, opposite = self.ends[end], self.ports[end], self.ports[DEVICE_PORTS[end]]
-            namespace.call(
-                namespace.ipr.link,
-                "add",
-                ifname=port["interface"],
-                index=INDEX_OF_A + number,
-                address=port["mac"],
-                kind="veth",
-                mtu=self.mtu,
-                peer={
-                    "ifname": opposite["interface"],
-                    "address": opposite["mac"],
-                    "mtu": self._device_mtu,
-                    "net_ns_fd": device.fd,
-                },
-            )
-        self.both(self._configure)
-
-    def _forward(self) -> None:
+    def _start_device(self) -> None:
         """Be a router. Called in the device's thread."""
         for switch, value in _SWITCHES:
             try:
@@ -130,25 +83,6 @@ class RoutedPath(SimulatedPair):
         if end in DEVICE_PORTS:
             self._add_routes(end)
 
-    def _rate_bps(self, end: str) -> float | None:
-        """A rate that is too low is that of the device: of its port at the other side."""
-        opposite = {"device_b": "a", "device_a": "b"}.get(end)
-        if opposite is None:
-            return self.speed_bps
-        rates = (self._fault_rate_bps(opposite), self._device_rate_bps, self.speed_bps)
-        return min((rate for rate in rates if rate is not None), default=None)
-
-    def _after_proof(self, spec: Mapping[str, Any]) -> None:
-        if spec.get("state"):
-            from pytest_netperf.links.device_states import enter_state
-
-            self.facts["device_state"] = enter_state(self, spec["state"])
-
-    def limit_device(self, rate_bps: float) -> None:
-        """Let the device's ports send no faster, whatever the speed of the link."""
-        self._device_rate_bps = rate_bps
-        self.reshape()
-
     def prove(self) -> None:
         """See `Pair`; and each way the TTL falls by one."""
         super().prove()
@@ -163,20 +97,3 @@ class RoutedPath(SimulatedPair):
                             f"forwards leaves {_TTL - 1}: the traffic does not pass the device, or not only it"
                         )
         self.facts["proof"] |= {"gateways_resolved": True, "ttl_falls_by": 1}
-
-    def smaller_mtu(self, source: str, sender: socket.socket, receiver: socket.socket) -> str:
-        """See `Pair`: finds the path MTU."""
-        headers = 48 if sender.family == socket.AF_INET6 else 28
-        found = path_mtu(
-            lambda mtu: self.passes(source, sender, receiver, mtu - headers, _TRY_SECONDS),
-            _LEAST_MTU[socket.AddressFamily(sender.family)],
-            self.mtu,
-        )
-        return (
-            f"the MTU is {self.mtu} at both ends and {found} in the middle; set the MTU on every device of the path, "
-            f"or measure at MTU {found}"
-        )
-
-    def where_to_look(self) -> str:
-        """See `Pair`."""
-        return ": the device does not forward, or not to this end"

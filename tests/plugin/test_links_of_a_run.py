@@ -131,7 +131,7 @@ def test_rate(iperf3):
     rows = {row["link"]: row for row in run.sheet["rows"]}
     assert {name: row["verdict"] for name, row in rows.items()} == {"real": "ERROR", "far": "ERROR"}
     assert "port 'pci-0000:04:00.0': there is no such port" in rows["real"]["reason"]
-    assert "can simulate only 'pair' and 'routed'" in rows["far"]["reason"]
+    assert "can simulate only 'pair', 'routed', 'switched'" in rows["far"]["reason"]
     assert (run.code, run.sheet["verdict"]) == (1, "NOT PROVEN")
 
 

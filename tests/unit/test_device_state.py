@@ -131,6 +131,11 @@ def test_what_a_pair_cannot_do():
         MarkError, match=r"state 'nat' is one of a device that forwards, and the topology .* is 'pair'; add"
     ):
         plans(bench('name = "nat"\nnat = true', links=pair), device_state=("nat",))
+    switch = LINK.replace("routed", "switched")
+    with pytest.raises(MarkError, match="state 'nat' is one of a device that forwards, and the topology"):
+        plans(bench('name = "nat"\nnat = true', links=switch), device_state=("nat",))
+    (plan,) = plans(bench('name = "slow"\nrate_limit = "1 Gbps"', links=switch), device_state=("slow",))
+    assert plan.state is not None
     (plan,) = plans(bench('name = "ips"', links=pair), device_state=("ips",))  # a hook does it
     assert plan.state == DeviceState(name="ips")
 
