@@ -66,6 +66,7 @@ def _key(session: NetperfSession, plan: LinkPlan, workload: Workload, between_ru
         workload=workload,
         between_runs=between_runs,
         device_state=plan.settings.device_state,
+        port_settings=plan.settings.port_conditions,
     )
 
 

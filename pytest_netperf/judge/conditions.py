@@ -69,6 +69,7 @@ _READERS: Final[dict[str, Callable[[object], Any]]] = {
     "topology": _one_of("pair", "routed", "switched", "remote"),
     "simulated": _flag,
     "device_state": _text,
+    **dict.fromkeys(("offloads", "ring", "pause", "eee", "negotiation", "irq_cpus", "governor"), _text),
     "link": _text,
     "device": _text,
     "model": _text,
@@ -77,7 +78,7 @@ _READERS: Final[dict[str, Callable[[object], Any]]] = {
     "test": _text,
 }
 CONDITION_KEYS: Final = tuple(_READERS)
-_PATTERNS: Final = frozenset({"link", "device", "model", "batch", "media", "test", "device_state"})
+_PATTERNS: Final = frozenset(key for key, read in _READERS.items() if read is _text)
 
 
 def parse_conditions(given: Mapping[str, object]) -> Conditions:

@@ -53,6 +53,8 @@ class HistoryKey(msgspec.Struct, frozen=True, kw_only=True):
     """All that the traffic was asked for, its length too."""
     between_runs: BetweenRuns
     device_state: str | None = None
+    port_settings: dict[str, str] = {}
+    """Those that the test asked for, in words."""
 
     @property
     def name(self) -> str:

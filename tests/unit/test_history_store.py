@@ -72,6 +72,7 @@ CHANGES = [
     {"slots": 2},
     {"device": "R86S-U1"},
     {"link": "p2"},
+    {"port_settings": {"ring": "rx 512"}},
     {"device_state": "ips"},
     {"topology": "switched"},
     {"speed_bps": None},

@@ -242,6 +242,7 @@ ACTUAL = {
         ({"test": "test_jumbo"}, False),
         ({"speed": "2.5G", "mtu": 9000}, False),
         ({"streams": 4, "direction": "forward", "protocol": "tcp", "ip_version": 4, "topology": "pair"}, True),
+        ({"ring": "rx 512*"}, False),  # no test asked for it
         ({"mss": 600}, False),  # not known of this run: it does not apply
         ({"media": "dac"}, False),
     ],
@@ -249,6 +250,9 @@ ACTUAL = {
 def test_when_a_limit_applies(conditions, expected):
     assert applies(limit(**conditions), ACTUAL) is expected
     assert (select_limit([limit(**conditions)], ACTUAL) is not None) is expected
+    set_to = {**ACTUAL, "ring": "rx 512, tx 64", "offloads": "tso off"}
+    assert applies(limit(ring="rx 512*", offloads=["tso off", "gro off"]), set_to)
+    assert not applies(limit(ring="rx 64*"), set_to)
 
 
 def test_before_the_run_what_is_not_known_yet_may_still_apply():
@@ -466,4 +470,5 @@ def test_every_condition_key_is_known_by_the_contract():
     assert set(CONDITION_KEYS) == {
         "speed", "mtu", "direction", "protocol", "streams", "link", "device", "model", "batch", "simulated",
         "ip_version", "media", "topology", "test", "mss", "zerocopy", "device_state",
+        "offloads", "ring", "pause", "eee", "negotiation", "irq_cpus", "governor",
     }  # fmt: skip
