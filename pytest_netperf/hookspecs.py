@@ -58,8 +58,8 @@ def pytest_netperf_row(config: pytest.Config, row: Row) -> None:
 def pytest_netperf_sheet(config: pytest.Config, device: DeviceInfo, sheet: Sheet) -> Path | None:
     """Called once for each device at the end of the run, in the controller; emits its sheet in some form.
 
-    Return the path of what was written, to have it named at the end of the run, or None. The sheets in HTML and JSON
-    are the first implementation.
+    Return the path of what was written, to have it named at the end of the run, or None. The sheets of
+    --netperf-sheet are the first implementation.
     """
 
 

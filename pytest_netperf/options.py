@@ -7,6 +7,7 @@ project uses this plugin or not: nothing heavy is imported here.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +115,12 @@ def add_options(parser: pytest.Parser) -> None:
         default="",
     )
     group.addoption(
+        "--netperf-job-summary",
+        action="store_true",
+        default=False,
+        help="Add the sheets to the summary of the GitHub job (Markdown, into the file that GITHUB_STEP_SUMMARY names)",
+    )
+    group.addoption(
         "--netperf-keep",
         action="store_true",
         default=False,
@@ -175,6 +182,8 @@ class Options:
     """Of rule ``guarded``, which always has one; None of ``simple``."""
     reference: Reference = "auto"
     """When the tester reference is measured: "auto" is once a day, "now" is by this run."""
+    job_summary: Path | None = None
+    """File of the summary of this CI job, when it is asked for."""
     keep: bool = False
     allow_inconclusive: bool = False
 
@@ -229,6 +238,7 @@ class Options:
             rule=rule,
             role=role,
             reference=_reference(config, wrong),
+            job_summary=_job_summary(config, wrong),
             keep=bool(config.getoption("--netperf-keep")),
             allow_inconclusive=bool(config.getoption("--netperf-allow-inconclusive")),
         )
@@ -313,6 +323,18 @@ def _reference(config: pytest.Config, wrong: list[str]) -> Reference:
     if config.getoption("--netperf-reference"):
         return "now"
     return "off" if text == "off" else "auto"
+
+
+def _job_summary(config: pytest.Config, wrong: list[str]) -> Path | None:
+    if not config.getoption("--netperf-job-summary"):
+        return None
+    name = os.environ.get("GITHUB_STEP_SUMMARY", "")
+    if not name:
+        wrong.append(
+            "--netperf-job-summary: GITHUB_STEP_SUMMARY names no file, so this is no GitHub job; leave it out, "
+            "or use 'pytest-netperf export --format markdown'"
+        )
+    return Path(name) if name else None
 
 
 def _cannot_keep() -> list[str]:

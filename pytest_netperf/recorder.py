@@ -227,7 +227,7 @@ class Recorder:
             return None
         from pytest_netperf.store.writer import StoreWriter
 
-        self._store = StoreWriter(self._options.store)
+        self._store = StoreWriter(self._options.store, self.run_id)
         return self._store.put
 
     def _miss_devices(self) -> None:
@@ -258,6 +258,20 @@ class Recorder:
                 with contextlib.suppress(RecordError):  # ours may have run before the one that broke, or not
                     paths = [self.pytest_netperf_sheet(sheet)]
             self._sheets.append((sheet, [Path(path) for path in paths if path is not None]))
+        self._summarize()
+
+    def _summarize(self) -> None:
+        """Add all sheets to the summary of the CI job."""
+        path = self._options.job_summary
+        if path is None:
+            return
+        from pytest_netperf.report.markdown import sheets_markdown
+
+        try:
+            with path.open("ab") as file:
+                file.write(sheets_markdown([sheet for sheet, _ in self._sheets]))
+        except OSError as error:
+            self._problem(f"--netperf-job-summary: cannot write {path}: {error.strerror or error}")
 
     def _with_sections(self, sheet: Sheet) -> Sheet:
         """The sheet with the sections of the user's own; a hook that breaks costs no more than those."""

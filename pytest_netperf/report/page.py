@@ -33,6 +33,7 @@ from pytest_netperf.report.language import DEFAULT_LANGUAGE, Words, load_words
 from pytest_netperf.report.legend import device_legend, row_legend, verdict_class
 from pytest_netperf.report.plots import bullet_graph, throughput_plot
 from pytest_netperf.report.reference import reference_table, reference_text, tester_text
+from pytest_netperf.report.state_section import state_sections
 from pytest_netperf.report.sweep_section import sweep_sections
 
 __all__ = ["page_context", "typeset"]
@@ -52,7 +53,7 @@ def page_context(
     w = words or load_words(DEFAULT_LANGUAGE)
     notes = _notes(sheet, w)
     number_of = {id(row): note["number"] for note in notes for row in note["rows"]}
-    required = [row for row in sheet.rows if row.required]
+    required = [row for row in sheet.rows if row.required and row.verdict is not Verdict.NOT_APPLICABLE]
     return {
         "sheet": sheet,
         "w": w,
@@ -73,6 +74,7 @@ def page_context(
         "rules": list(dict.fromkeys((row.rule, typeset(row.risk)) for row in sheet.rows if row.rule and row.risk)),
         "runs": list(_runs(sheet.rows, w)),
         "sweeps": sweep_sections(sheet.rows, w),
+        "states": state_sections(sheet.rows, w),
         "tables": [
             (title, _flat(table, w))
             for title, table in (

@@ -5,9 +5,7 @@ The same record makes the same bytes: its moment is that of the record, its font
 
 from __future__ import annotations
 
-import functools
 import json
-import re
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -26,6 +24,7 @@ from pytest_netperf.report.language import load_words
 from pytest_netperf.report.logo import read_logo
 from pytest_netperf.report.page import page_context
 from pytest_netperf.report.qr import qr_svg
+from pytest_netperf.report.standalone import standalone_svg
 
 __all__ = ["ATTACHMENT", "sheet_pdf"]
 
@@ -34,7 +33,7 @@ _NAME = "sheet.typ"
 _COLOURS = {"pass": "#0d4f2a", "fail": "#8c1410", "unproven": "#6b4500"}
 _SHOWN = (
     "word", "look", "sentence", "started", "finished", "station", "passed", "required", "id", "certificate", "notes",
-    "further_notes", "rows", "sweeps", "rules_differ", "rules", "runs", "tables", "row_legend", "device_legend",
+    "further_notes", "rows", "sweeps", "states", "rules_differ", "rules", "runs", "tables", "row_legend", "device_legend",
     "json_sha256", "journal_sha256", "marks",
 )  # fmt: skip
 
@@ -100,22 +99,11 @@ def _template(folder: Path | None) -> bytes:
     return (resources.files("pytest_netperf.report") / "templates" / _NAME).read_bytes()
 
 
-@functools.cache
-def _style(font: str) -> str:
-    """The style of a drawing on paper."""
-    text = (resources.files("pytest_netperf.report") / "templates" / "drawing.css").read_text("utf-8")
-    return text.replace("FONT", re.sub(r"[^\w .-]", "", font)).replace("\n", "")
-
-
 def _plain(value: Any, font: str) -> Any:
     """Data of the page as JSON has it. A drawing becomes one that stands alone; rows that a note names are numbered."""
     if isinstance(value, str):
         if value.startswith("<svg "):
-            return (
-                str(value)
-                .replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-                .replace(">", f"><style>{_style(font)}</style>", 1)
-            )
+            return standalone_svg(value, font)
         return printable(value)
     if isinstance(value, dict):
         return {name: _plain(item, font) for name, item in value.items() if name != "rows" or "names" not in value}

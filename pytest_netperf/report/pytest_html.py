@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from html import escape
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -16,10 +17,14 @@ from pytest_netperf.judge.verdict import WORST_LAST
 from pytest_netperf.quantities import format_value
 from pytest_netperf.record.schema import Row
 from pytest_netperf.record.wording import quantity_text
+from pytest_netperf.report.legend import verdict_class
+from pytest_netperf.report.plots import bullet_graph, throughput_plot
 from pytest_netperf.report.sheet import sheet_folder
+from pytest_netperf.report.standalone import image_address
 
 __all__ = ["header", "row"]
 
+_MOST_POINTS = 200  # a plot of more would make the report large
 _BEFORE = 2  # behind pytest-html's own columns "Result" and "Test"
 
 
@@ -42,8 +47,26 @@ def row(cells: list[str], text: str | None, output_dir: Path, run_id: str, html_
     sheet = sheet_folder(output_dir, worst.device.serial, run_id) / file
     address = quote(os.path.relpath(sheet, html_dir))
     cells[_BEFORE:_BEFORE] = [
-        f"<td>{escape(value)}</td>",
+        f"<td>{escape(value)}{_plot(worst)}</td>",
         f"<td>{escape(worst.limit or '')}</td>",
         f'<td title="{escape(worst.reason)}">{escape(worst.verdict.value)}</td>',
         f'<td><a href="{escape(address)}">{escape(worst.device.serial)}</a></td>',
     ]
+
+
+def _plot(row: Row) -> str:
+    """A small drawing of the worst row: throughput over time, or the value against its limit; "" without a number."""
+    style = verdict_class(row.verdict)
+    bounds: dict[str, Any] = {
+        "limit_low": row.limit_low,
+        "limit_high": row.limit_high,
+        "ceiling": row.ceiling,
+        "style": style,
+    }
+    series = row.evidence.series
+    drawing = throughput_plot(series, **bounds) if row.unit == "bit/s" and 1 < len(series) <= _MOST_POINTS else ""
+    width = 220 if drawing else 120
+    if not drawing and row.value is not None:
+        drawing = bullet_graph(row.value, row.unit, uncertainty=row.uncertainty, **bounds)
+    label = escape(quantity_text(row))
+    return f'<br><img src="{image_address(drawing)}" width="{width}" alt="{label}">' if drawing else ""

@@ -57,11 +57,14 @@ class Tables(HTMLParser):
         super().__init__()
         self.cells: list[str] = []
         self.links: list[str] = []
+        self.images: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
         if tag == "a":
             self.links += [value or "" for name, value in attrs if name == "href"]
+        if tag == "img":
+            self.images += [value or "" for name, value in attrs if name == "src"]
         if tag in ("td", "th"):
             self.cells.append("")
 
@@ -88,6 +91,9 @@ def test_pytest_html_has_our_columns_and_links_to_the_sheet(project, workers):
         "test_setup": ["", "<= 15 W", "ERROR"],
         "test_plain": ["", "", ""],
     }
+    drawings = {name.split("::")[1].split("[")[0]: len(table.images) for name, table in rows.items()}
+    assert {name for name, number in drawings.items() if number} == {"test_pass", "test_fail", "test_no_limit"}
+    assert all(source.startswith("data:image/svg+xml;base64,") for table in rows.values() for source in table.images)
     for heading in ("Measured", "Limit", "Verdict", "Sheet"):
         assert f"<th>{heading}</th>" in page
     links = {link for name, table in rows.items() if "plain" not in name for link in table.links}
@@ -274,9 +280,12 @@ def pytest_netperf_sheet_sections(device, sheet):
 ONE_TEST = TESTS.split("@LIMIT\ndef test_fail")[0]
 
 
-def test_sections_of_a_hook_are_in_the_record_and_on_every_sheet(project):
+def test_sections_of_a_hook_are_in_the_record_and_on_every_sheet_and_in_the_job_summary(project, monkeypatch):
+    summary = project.path / "summary.md"
+    summary.write_text("of another step\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     project.write({"conftest.py": SECTIONS}, test_pass=ONE_TEST)
-    run = project.run("--netperf-sheet=html,pdf,csv", "--netperf-language=ja")
+    run = project.run("--netperf-sheet=html,pdf,csv", "--netperf-language=ja", "--netperf-job-summary")
     assert run.code == 0, run.text
     assert run.sheet["sections"] == [
         {"title": "Burn-in of SIM-0001", "text": ["ACCEPTED"], "header": [], "table": [["a", "b"]]}
@@ -286,6 +295,7 @@ def test_sections_of_a_hook_are_in_the_record_and_on_every_sheet(project):
     assert "<h2>Burn-in of SIM-0001</h2>" in page
     assert '<html lang="ja">' in page
     assert (folder / "sheet.pdf").read_bytes().startswith(b"%PDF-1.7")
+    assert summary.read_text().startswith("of another step\n## Network acceptance: 1 ACCEPTED\n")
     assert (folder / "sheet.csv").read_text().count("PASS") == 1
 
 

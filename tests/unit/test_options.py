@@ -179,6 +179,7 @@ def test_durations_may_be_bare_seconds(options, text, seconds):
         ("--netperf-output=", "the path is empty"),
         ("--netperf-sheet=", "there is no format ''; write a list with commas of html, pdf, csv, json"),
         ("--netperf-sheet=html,docx", "there is no format 'docx'"),
+        ("--netperf-job-summary", "GITHUB_STEP_SUMMARY names no file, so this is no GitHub job; leave it out"),
         ("--netperf-language=xx", "there are no texts in language 'xx'; known: en, ja"),
         ("--netperf-templates=none", "is not a folder with templates"),
         ("--netperf-logo=none.svg", "cannot read the logo: No such file"),
