@@ -21,6 +21,7 @@ from pytest_netperf.options import Options
 from pytest_netperf.record.evidence_store import keep_file
 from pytest_netperf.record.schema import DeviceRecord, EvidenceFile, JournalLink, Procedure, RunInfo, TesterReference
 from pytest_netperf.record.waivers_file import read_waivers
+from pytest_netperf.store.database import hide_password
 
 __all__ = ["run_info"]
 
@@ -55,7 +56,7 @@ def run_info(
             version=options.suite_version,
             commit=commit,
             modified=modified,
-            command=shlex.join(["pytest", *map(str, config.invocation_params.args)]),
+            command=hide_password(shlex.join(["pytest", *map(str, config.invocation_params.args)])),
             bench_file=bench.path or "built-in simulated bench",
             bench_sha256=bench.sha256,
             limits_file=str(options.limits) if options.limits else None,

@@ -18,12 +18,16 @@ from pytest_netperf.store.tables import DEVICE, EVENT, ROW, RUN
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
 
-__all__ = ["add_events", "forget_run", "run_of", "stored_lines"]
+__all__ = ["OtherRunError", "add_events", "forget_run", "run_of", "stored_lines"]
 
 _OF_ROW = (
     "test", "link", "quantity", "statistic", "unit", "value", "uncertainty", "limit_low", "limit_high", "ceiling",
     "margin", "reason", "required", "simulated", "attempt", "started_at", "duration_s",
 )  # fmt: skip
+
+
+class OtherRunError(RecordError):
+    """The store has another run of this id."""
 
 
 class _RowBody(msgspec.Struct, frozen=True):
@@ -45,7 +49,7 @@ def stored_lines(connection: Connection, run_id: str) -> dict[int, str]:
     from sqlalchemy import select
 
     found = connection.execute(select(EVENT.c.n, EVENT.c.sha256).where(EVENT.c.run_id == run_id))
-    return dict(found.tuples().all())
+    return {line.n: line.sha256 for line in found}
 
 
 def forget_run(connection: Connection, run_id: str) -> None:
@@ -57,7 +61,7 @@ def forget_run(connection: Connection, run_id: str) -> None:
 
 
 def add_events(connection: Connection, run: RunInfo, events: Sequence[JournalLine]) -> None:
-    """Add lines of a run. Raises RecordError when the store has another run of the same id."""
+    """Add lines of a run. Raises OtherRunError when the store has another run of the same id."""
     from sqlalchemy import select, update
 
     if not events:
@@ -79,7 +83,7 @@ def add_events(connection: Connection, run: RunInfo, events: Sequence[JournalLin
     )
     known = connection.execute(select(RUN.c.fingerprint).where(RUN.c.run_id == run.run_id)).scalar_one()
     if known != fingerprint:
-        raise RecordError(
+        raise OtherRunError(
             f"run {run.run_id}: the store has another run of this id (two stations began one in the same second); it "
             "cannot be stored, and stays in its journal"
         )

@@ -31,7 +31,7 @@ _AT_ONCE = 200
 class StoreWriter:
     """One run on its way into the store. ``put`` never waits."""
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, run_id: str) -> None:
         self._url = url
         self.shown = url.render_as_string(hide_password=True)
         self._lines: deque[JournalLine] = deque()
@@ -41,6 +41,7 @@ class StoreWriter:
         self._stored = 0
         self._problem: str | None = None
         self._run: RunInfo | None = None
+        self._run_id = run_id
         self._changed = threading.Condition()
         self._ending = False
         self._thread = threading.Thread(target=self._work, name="netperf-store", daemon=True)
@@ -67,9 +68,8 @@ class StoreWriter:
             missing = self._taken - self._stored
             if not missing:
                 return None
-            run = f"run {self._run.run_id}" if self._run is not None else "this run"
-            why = self._problem or f"it takes longer than {patience_s:g} s"
-            return f"{missing} of {self._taken} lines of {run} are not in the store {self.shown}: {why}"
+            why = (self._problem or f"it takes longer than {patience_s:g} s").removeprefix(f"{self.shown}: ")
+            return f"{missing} of {self._taken} lines of run {self._run_id} are not in the store {self.shown}: {why}"
 
     def _work(self) -> None:
         database: Database | None = None
