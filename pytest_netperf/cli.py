@@ -14,6 +14,7 @@ from pytest_netperf import (
     batch_cli,
     bench_cli,
     doctor_cli,
+    export_cli,
     new_cli,
     selftest_cli,
     series_cli,
@@ -44,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sheet.add_argument("--logo", type=Path, metavar="FILE", help="image at the head of the sheet")
 
     sign_cli.add_arguments(commands.add_parser("sign", help="sign PDF sheets, each into a new file"))
+
+    export_cli.add_arguments(commands.add_parser("export", help="write sheets in the forms that other tools read"))
 
     reader = commands.add_parser("import", help="say what iperf3 outputs contain, and whether they can be trusted")
     reader.add_argument(
@@ -88,6 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _sheet(asked)
         if asked.command == "sign":
             return sign_cli.run(asked)
+        if asked.command == "export":
+            return export_cli.run(asked)
         if asked.command == "import":
             return _import(asked.files, asked.json)
         if asked.command == "judge":
