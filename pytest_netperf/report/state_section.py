@@ -1,0 +1,89 @@
+"""States of a device side by side: rows that differ in it alone, and the change against the plain one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from pytest_netperf.judge.verdict import Verdict
+from pytest_netperf.record.schema import Row
+from pytest_netperf.record.wording import (
+    conditions_text,
+    margin_text,
+    measured_text,
+    port_text,
+    quantity_text,
+    uncertainty_text,
+    value_text,
+)
+from pytest_netperf.report.language import Words
+
+__all__ = ["state_sections"]
+
+_STATE: Final = "device_state"
+_PLAIN: Final = "plain"
+
+
+def state_sections(rows: Iterable[Row], w: Words) -> list[dict[str, Any]]:
+    """A section, as those of the user's own, for each measurement that was made in two states or more."""
+    listed = [row for row in rows if row.conditions.get(_STATE) is not None]
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in listed:
+        if row.value is not None:
+            groups.setdefault((_place(row), tuple(sorted(_others(row).items(), key=str))), []).append(row)
+    sections = []
+    for (place, others), measured in groups.items():
+        known = dict(others)
+        # What was never measured does not know all conditions; it stands beside those that it does not contradict.
+        beside = [row for row in listed if row.value is None and _place(row) == place and _fits(row, known)]
+        found = sorted(measured, key=_plain_first) + beside
+        if len({row.conditions[_STATE] for row in found}) > 1:
+            sections.append(_section(found, w))
+    return sections
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    return row.test.split("[", 1)[0], row.link, row.quantity, row.statistic, row.unit
+
+
+def _others(row: Row) -> dict[str, Any]:
+    return {name: value for name, value in row.conditions.items() if name != _STATE}
+
+
+def _fits(row: Row, known: dict[str, Any]) -> bool:
+    return all(known.get(name) == value for name, value in _others(row).items())
+
+
+def _plain_first(row: Row) -> tuple[bool, float]:
+    return row.conditions[_STATE] != _PLAIN, -(row.value or 0.0)
+
+
+def _section(rows: list[Row], w: Words) -> dict[str, Any]:
+    first = rows[0]
+    plain = first.value if first.conditions[_STATE] == _PLAIN else None
+    name = ", ".join(part for part in (port_text(first), quantity_text(first)) if part)
+    conditions = conditions_text(msgspec.structs.replace(first, conditions=_others(first)))
+    expected = any(row.expected is not None for row in rows)
+    columns = ["state.state", "rows.value", "state.change", "rows.limit", *(["state.expected"] if expected else [])]
+    return {
+        "title": w("state.heading", what=name),
+        "text": [conditions] if conditions else [],
+        "header": [*map(w, columns), w("rows.verdict")],
+        "table": [_line(row, plain, expected, w) for row in rows],
+    }
+
+
+def _line(row: Row, plain: float | None, expected: bool, w: Words) -> list[str]:
+    word = w.of("row", f"{row.verdict.value}.word", row.verdict.value)
+    is_plain = row.conditions[_STATE] == _PLAIN
+    change = None if is_plain or not plain or row.value is None else row.value / plain - 1
+    return [
+        str(row.conditions[_STATE]),
+        f"{measured_text(row)} {uncertainty_text(row)}".strip(),
+        margin_text(change),
+        row.limit or "-",
+        *([value_text(row.expected, row.unit)] if expected else []),
+        f"{word}: {row.reason}" if row.verdict is Verdict.NOT_APPLICABLE else word,
+    ]
