@@ -15,7 +15,7 @@ _SURVIVED = pytest.StashKey[list[tuple[str, str, str]]]()
 _BOOT = pytest.StashKey[str]()
 _SHEET = pytest.StashKey[str]()
 _COLUMNS = ("survived", "ports", "before = after")
-_NAMES = "cd /sys/class/net && for name in *; do echo $name $(cat $name/address); done"
+_NAMES = "grep . /sys/class/net/*/address"
 
 
 @pytest.fixture(scope="session")
@@ -47,8 +47,8 @@ def pair(lab: Guest) -> Callable[[str], Pair]:
         wanted = [port.mac for port in cards.ports]
 
         def there() -> list[str]:
-            lines = lab.run(["sh", "-c", _NAMES]).check().splitlines()
-            by_mac = {mac: name for name, mac in (line.split() for line in lines if " " in line)}
+            lines = lab.run(["sh", "-c", _NAMES]).stdout.splitlines()  # a port may go while they are read
+            by_mac = {mac: path.split("/")[4] for path, _, mac in (line.partition(":") for line in lines)}
             return [by_mac[mac] for mac in wanted] if all(mac in by_mac for mac in wanted) else []
 
         return Pair(lab, cards, *wait_until(there, f"both cards {model} are in the namespace of the guest"))

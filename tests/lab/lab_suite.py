@@ -12,7 +12,7 @@ from typing import Any
 
 from lab_guest import Done, Guest, LabPair, Running
 
-__all__ = ["PYTHON", "Pair", "Suite", "bench", "wait_until"]
+__all__ = ["PYTHON", "Pair", "Suite", "bench", "views", "wait_until"]
 
 PYTHON = sys.executable
 _NETNS_TESTS = Path(__file__).resolve().parents[1] / "netns"
@@ -45,7 +45,7 @@ class Pair:
 
     def view(self) -> dict[str, Any]:
         """Everything that is set on both ports, read in the guest by ip, ethtool and /proc; None for one not there."""
-        return json.loads(self.guest.run([PYTHON, "-S", "-c", _VIEW, str(_NETNS_TESTS), *self.names]).check())
+        return views(self.guest, {"": self})[""]
 
     def read(self, name: str, file: str) -> str:
         """A file of a port in sysfs; empty where it cannot be read."""
@@ -64,6 +64,14 @@ class Pair:
     def down(self) -> None:
         for name in self.names:
             self.guest.run(["ip", "link", "set", name, "down"]).check()
+
+
+def views(guest: Guest, pairs: Mapping[str, Pair]) -> dict[str, dict[str, Any]]:
+    """`Pair.view` of several pairs, in one process."""
+    names = [name for pair in pairs.values() for name in pair.names]
+    command = [PYTHON, "-S", "-c", _VIEW, str(_NETNS_TESTS), *names]
+    seen = json.loads(guest.run(command, timeout_s=300).check())
+    return {key: {name: seen[name] for name in pair.names} for key, pair in pairs.items()}
 
 
 def bench(serial: str, *pairs: Pair, speed: str = "1G") -> str:

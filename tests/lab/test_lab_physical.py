@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from lab_guest import Guest, Running
-from lab_suite import PYTHON, Pair, Suite, bench, wait_until
+from lab_suite import PYTHON, Pair, Suite, bench, views, wait_until
 
 PairOf = Callable[[str], Pair]
 Survived = Callable[..., None]
@@ -25,6 +25,7 @@ BENCH = "--netperf-bench=bench.toml"
 RATE = """
 import pytest
 
+@pytest.mark.netperf_link(offloads={"tso": True, "gro": False}, ring={"rx": 2048})
 @pytest.mark.netperf_limit(throughput=">= 10 kbps")
 def test_rate(iperf3):
     iperf3.tcp(duration=DURATION, omit=0)
@@ -146,11 +147,11 @@ def test_a_run_over_drivers_a_refused_port_a_failing_test_and_ports_that_were_ta
     ends = {model: pair(model) for model in ("e1000e", "vmxnet3", "e1000", "virtio-net-pci")}
     ends["e1000e"].carrier()
     lab.run(["ip", "route", "add", "default", "dev", ends["e1000"].a]).check()
-    before = {model: each.view() for model, each in ends.items()}
+    before = views(lab, ends)
     text = bench("LAB-1", ends["e1000e"], ends["vmxnet3"], ends["virtio-net-pci"]) + bench("LAB-2", ends["e1000"])
     suite.write({"test_it.py": CASES, "bench.toml": text})
     done = suite.run(BENCH, timeout_s=500)
-    after = {model: each.view() for model, each in ends.items()}
+    after = views(lab, ends)
     lab.run(["ip", "route", "del", "default"]).check()
     assert done.returncode == 1, done.stdout + done.stderr
     keep_sheet(suite, "LAB-1")
@@ -224,12 +225,12 @@ def test_runs_that_are_killed(lab: Guest, made: Callable[..., Suite], pair: Pair
     """Five at once, each on a pair of its own, all in the middle of their traffic."""
     models = ("e1000e", "e1000", "vmxnet3", "virtio-net-pci", "rtl8139")
     tests = SLOW.replace("DURATION", "900")
-    ends, before, runs, suites = {}, {}, {}, {}
-    for model in models:
-        ends[model] = pair(model)
-        before[model] = ends[model].view()
+    ends = {model: pair(model) for model in models}
+    runs, suites = {}, {}
     for model in models:
         suites[model] = made(model, tests, ends[model], speed="100M" if model == "rtl8139" else "1G")
+    before = views(lab, ends)
+    for model in models:
         with_worker = ("-p", "xdist.plugin", "-n1", "--max-worker-restart=0") if model == "rtl8139" else ()
         runs[model] = suites[model].begin(BENCH, "--netperf-slots=5", *with_worker)
     in_traffic(suites["e1000e"], len(models))
@@ -247,6 +248,7 @@ def test_runs_that_are_killed(lab: Guest, made: Callable[..., Suite], pair: Pair
     for model in models:
         pair(model)
     assert clean(lab).count("brought home, as it was") == 2, "of the run whose keeper was killed"
+    after = views(lab, ends)
     for model, what in (
         ("e1000e", "Ctrl-C mid-run"),
         ("e1000", "SIGTERM of pytest mid-run"),
@@ -254,7 +256,7 @@ def test_runs_that_are_killed(lab: Guest, made: Callable[..., Suite], pair: Pair
         ("virtio-net-pci", "SIGKILL of pytest and keeper mid-run, then clean"),
         ("rtl8139", "SIGKILL of a pytest-xdist worker mid-run: CRASHED"),
     ):
-        survived(what, before[model], ends[model].view())
+        survived(what, before[model], after[model])
     assert row_of(suites["rtl8139"])["verdict"] == "CRASHED"
     assert row_of(suites["e1000e"])["verdict"] in ("ABORTED", "ERROR")
 
@@ -267,9 +269,9 @@ def test_a_pulled_cable_a_removed_card_and_a_speed_that_was_forced_down(
     lab.run(["ethtool", "-s", slow.b, "speed", "100", "duplex", "full", "autoneg", "off"]).check()
     slow.carrier()
     wait_until(lambda: "Speed: 100Mb/s" in lab.run(["ethtool", slow.b]).stdout, "the forced speed is in force")
-    before = {ends.cards.model: ends.view() for ends in (cable, card, slow)}
-    of_cable = made("cable", SLOW.replace("DURATION", "6"), cable, slow)
-    of_card = made("card", SLOW.replace("DURATION", "6"), card)
+    before = views(lab, {ends.cards.model: ends for ends in (cable, card, slow)})
+    of_cable = made("cable", SLOW.replace("DURATION", "25"), cable, slow)
+    of_card = made("card", SLOW.replace("DURATION", "25"), card)
     runs: list[Running] = [each.begin(BENCH, "--netperf-slots=2") for each in (of_cable, of_card)]
     in_traffic(of_card, 2)
     lab.cable(cable.cards, plugged=False)
