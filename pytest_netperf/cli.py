@@ -20,6 +20,7 @@ from pytest_netperf import (
     series_cli,
     sign_cli,
     store_cli,
+    verify_cli,
 )
 from pytest_netperf.errors import NetperfError
 
@@ -47,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sign_cli.add_arguments(commands.add_parser("sign", help="sign PDF sheets, each into a new file"))
 
     export_cli.add_arguments(commands.add_parser("export", help="write sheets in the forms that other tools read"))
+
+    verify_cli.add_arguments(commands.add_parser("verify", help="say what the files of a sheet prove, and what not"))
 
     reader = commands.add_parser("import", help="say what iperf3 outputs contain, and whether they can be trusted")
     reader.add_argument(
@@ -93,6 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return sign_cli.run(asked)
         if asked.command == "export":
             return export_cli.run(asked)
+        if asked.command == "verify":
+            return verify_cli.run(asked)
         if asked.command == "import":
             return _import(asked.files, asked.json)
         if asked.command == "judge":

@@ -46,7 +46,9 @@ __all__ = [
     "WrittenFile",
     "WrittenSheet",
     "journal_lines",
+    "major_of",
     "newest_journal",
+    "parse_line",
     "read_journal",
 ]
 
@@ -292,7 +294,7 @@ def journal_lines(path: Path) -> list[JournalLine]:
     """
     lines, _ = _intact_lines(path, _read(path), [])
     found = {
-        line.n: JournalLine(line.n, line.kind, digest, _major(line.journal), bytes(line.body)) for line, digest in lines
+        line.n: JournalLine(line.n, line.kind, digest, major_of(line.journal), bytes(line.body)) for line, digest in lines
     }
     return [found[n] for n in sorted(found)]
 
@@ -391,7 +393,7 @@ def _replay(
         try:
             match line.kind:
                 case "run":
-                    body = upgrade_run(msgspec.json.decode(line.body, type=dict), _major(line.journal))
+                    body = upgrade_run(msgspec.json.decode(line.body, type=dict), major_of(line.journal))
                     runs.append(msgspec.convert(body, RunInfo))
                 case "plan":
                     planned = (planned or []) + msgspec.json.decode(line.body, type=list[Planned])
@@ -463,7 +465,8 @@ def _seal(path: Path, run_id: str, line: _Line, digest: str) -> JournalSeal:
     return JournalSeal(run_id=run_id, line=line.n, sha256=digest, path=f"{path.parent.name}/{path.name}")
 
 
-def _major(version: str) -> int:
+def major_of(version: str) -> int:
+    """The major version of a line whose version is known here."""
     return int(version.split(".")[0])
 
 
@@ -483,10 +486,22 @@ def _line(n: int, kind: str, at: str, prev: str, body: bytes) -> bytes:
     return encode(_Line(journal=JOURNAL_VERSION, n=n, kind=kind, at=at, prev=prev, check=check, body=raw)) + b"\n"
 
 
+def parse_line(text: bytes) -> tuple[_Line | None, str]:
+    """A line that is as it was written; or None, and what is wrong with it."""
+    try:
+        line = msgspec.json.decode(text, type=_Line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None, "it cannot be read"
+    version = line.journal.split(".")[0]
+    if not (version.isascii() and version.isdigit()) or not 1 <= int(version) <= _MAJOR:
+        return None, f"its version {line.journal!r} is not known here"
+    return (line, "") if _is_as_written(line, text) else (None, "it was changed after it was written")
+
+
 def _is_as_written(line: _Line, text: bytes) -> bool:
     """Whether a line is what a journal wrote, to the byte."""
     body = bytes(line.body)
-    if _major(line.journal) == 1:
+    if major_of(line.journal) == 1:
         return line.check == sha256(b"%d %s " % (line.n, line.kind.encode()) + body)[:16]
     if line.at is None or line.prev is None or (line.journal == JOURNAL_VERSION and encode(line) != text):
         return False  # a newer minor version may have keys that are unknown here

@@ -20,7 +20,7 @@ JOINTS = {
     "doctor_cli", "export_cli", "fixtures", "history", "hookspecs", "marks", "method_mark", "new_cli", "options", "plugin", "probes",
     "recorder", "reference", "rows", "run_info", "screening", "selftest", "selftest_cli", "series_cli", "session",
     "store_cli",
-    "sign_cli", "starter", "tester_check", "trials", "verify_cli",
+    "sign_cli", "starter", "tester_check", "trials", "verify_cli", "verify_cli",
 }  # fmt: skip
 VOCABULARY = {
     # Data that rooms before them speak in: no behaviour, nothing but structs and enums.
