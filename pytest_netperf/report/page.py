@@ -74,7 +74,10 @@ def page_context(
         "rules": list(dict.fromkeys((row.rule, typeset(row.risk)) for row in sheet.rows if row.rule and row.risk)),
         "runs": list(_runs(sheet.rows, w)),
         "sweeps": sweep_sections(sheet.rows, w),
-        "states": state_sections(sheet.rows, w),
+        "states": [
+            {**section, "table": [list(map(typeset, line)) for line in section["table"]]}
+            for section in state_sections(sheet.rows, w)
+        ],
         "tables": [
             (title, _flat(table, w))
             for title, table in (

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import msgspec
 
-from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.record.schema import Row
 from pytest_netperf.record.wording import (
     conditions_text,
@@ -85,5 +84,5 @@ def _line(row: Row, plain: float | None, expected: bool, w: Words) -> list[str]:
         margin_text(change),
         row.limit or "-",
         *([value_text(row.expected, row.unit)] if expected else []),
-        f"{word}: {row.reason}" if row.verdict is Verdict.NOT_APPLICABLE else word,
+        word,
     ]

@@ -36,11 +36,11 @@ def test_the_drop_against_plain():
     assert section["text"] == ["MTU 1500, forward"]
 
 
-def test_what_is_not_applicable_stands_beside_its_conditions_with_its_reason():
+def test_what_is_not_applicable_stands_beside_its_conditions():
     missing = in_state("ips", None, Verdict.NOT_APPLICABLE, mtu=9000, direction=None)
     rows = [in_state("plain", 2.4e9, mtu=9000), missing, in_state("plain", 2.3e9), in_state("ips", 1e9)]
     jumbo, usual = state_sections(rows, WORDS)
-    assert jumbo["table"][1] == ["ips", "-", "-", missing.limit or "-", "NOT APPLICABLE: because"]
+    assert jumbo["table"][1] == ["ips", "-", "-", missing.limit or "-", "NOT APPLICABLE"]
     assert [line[0] for line in usual["table"]] == ["plain", "ips"]
 
 
