@@ -29,7 +29,7 @@ OFFLOAD_OFF: Final = KnownDoubt(
     "or transmit checksums switched off, or its receiving port coalescing (gro) or receive checksums, although it can "
     "do them. It cannot have mattered where no CPU of this machine was 70 % busy.",
     meaning="The CPU did what the port could do, and may have had no time left.",
-    next_step="Switch it on (ethtool -K) and run it again.",
+    next_step="Switch it on (ethtool -K, or the offloads of the mark) and run it again.",
 )
 SHAPER: Final = KnownDoubt(
     name="Shaper at the tester",
