@@ -206,13 +206,15 @@ class ItemPlan:
         A limits file speaks to all tests; it expects of each only what a test of its kind can measure.
         """
         from pytest_netperf.judge.limits import LEVEL_FILE, applies
-        from pytest_netperf.judge.values import TRAFFIC_QUANTITIES
+        from pytest_netperf.judge.values import RTT_QUANTITIES, TRAFFIC_QUANTITIES
 
         if self.is_check:
             return False
         if limit.level == LEVEL_FILE:
             probed = {probe.quantity for probe in self.probes}
-            by_traffic = self.measures_traffic and limit.quantity in TRAFFIC_QUANTITIES | probed
+            by_traffic = self.measures_traffic and limit.quantity in TRAFFIC_QUANTITIES | probed | (
+                RTT_QUANTITIES if self.method.rtt else frozenset()
+            )
             by_hand = self.records and limit.quantity not in TRAFFIC_QUANTITIES
             if not (by_traffic or by_hand):
                 return False

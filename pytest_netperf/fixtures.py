@@ -172,7 +172,13 @@ class Iperf3:
                     enough, call.not_stopped = (None, found) if isinstance(found, str) else (found, None)
                 probes = running.plan.probes if running.plan is not None else ()
                 measurement = measure(
-                    engine, self.link.ensure_up(), workload, slots=options.slots, enough=enough, probes=probes
+                    engine,
+                    self.link.ensure_up(),
+                    workload,
+                    slots=options.slots,
+                    enough=enough,
+                    probes=probes,
+                    rtt=running.plan is not None and running.plan.method.rtt,
                 )
                 call.runs.append(measurement)
         except NetperfError as error:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["method_of", "read_between_runs", "read_repeat"]
 
-_ARGUMENTS = ("profile", "repeat", "between_runs", "run_to_run", "rule", "role")
+_ARGUMENTS = ("profile", "repeat", "between_runs", "run_to_run", "rtt", "rule", "role")
 
 
 def method_of(marks: Iterable[pytest.Mark], options: Options) -> Method:
@@ -62,6 +62,7 @@ def method_of(marks: Iterable[pytest.Mark], options: Options) -> Method:
     repeat = read("repeat", read_repeat, profile.repetitions if profile else 1)
     between = read("between_runs", read_between_runs, "connection")
     run_to_run = read("run_to_run", _share, options.run_to_run)
+    rtt = read("rtt", _flag, False)
     rule = None
     if "rule" in chosen:
         try:
@@ -83,6 +84,7 @@ def method_of(marks: Iterable[pytest.Mark], options: Options) -> Method:
         repeat=repeat,
         between_runs=between,
         run_to_run=run_to_run,
+        rtt=rtt,
         rule=rule,
     )
 
@@ -104,6 +106,12 @@ def read_between_runs(value: Any) -> BetweenRuns:
         if value == known:
             return known
     raise MarkError("expected " + ", ".join(f"{name!r} ({meaning})" for name, meaning in BETWEEN_RUNS.items()))
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise MarkError("expected True or False")
+    return value
 
 
 def _profile(value: Any) -> Any:

@@ -37,7 +37,7 @@ _MARKS = (
     "device_state=, zerocopy=, ip_version=, fault=, shaped=, offloads=, ring=, pause=, eee=, negotiation=, irq_cpus=, "
     "governor=, scope=): the links a test runs on, and their settings; a list is a sweep",
     "netperf_limit(QUANTITY='>= 2.3 Gbps', ..., speed=, mtu=, direction=, ..., source=): what is required, and when",
-    "netperf_method(profile=, repeat=, between_runs=, run_to_run=, rule=, role=): how it is measured and decided",
+    "netperf_method(profile=, repeat=, between_runs=, run_to_run=, rtt=, rule=, role=): how it is measured and decided",
 )
 
 

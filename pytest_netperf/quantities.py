@@ -168,6 +168,8 @@ for _name, _unit, _better, _description, _how, *_aliases in (
     ("jitter", "s", "lower", "mean variation of the transit time (RFC 3550)", "computed by the receiver"),
     ("rtt_p50", "s", "lower", "median round-trip time", "sampled during the run"),
     ("rtt_p99", "s", "lower", "99th percentile of the round-trip time", "sampled during the run"),
+    ("buffer_delay", "ratio", "lower", "how much longer the round trip is under load (RFC 6349)",
+     "mean under load over the idle median, less 1"),
     ("tester_cpu", "ratio", "lower", "busiest CPU of the tester", "/proc/stat over the run"),
     ("dut_cpu", "ratio", "lower", "CPU load of the device", "read on the device"),
     ("temperature", "degC", "lower", "highest temperature", "sensors of the device or a meter"),

@@ -321,4 +321,6 @@ def _facts(measurement: Measurement) -> dict[str, Any]:
         facts |= {f"host_{name}": list(value) if isinstance(value, tuple) else value for name, value in host.items()}
     facts |= port_facts_of(seen)
     facts |= probe_facts(seen.probes)
+    if seen.latency is not None:
+        facts |= {f"rtt_{name}": value for name, value in msgspec.structs.asdict(seen.latency).items()}
     return {name: value for name, value in facts.items() if value is not None and value != []}

@@ -41,6 +41,8 @@ class Method:
     between_runs: BetweenRuns = "connection"
     run_to_run: float | None = None
     """Declared relative standard deviation from one run to the next; None when nobody declared one."""
+    rtt: bool = False
+    """Whether the round-trip time is measured beside the traffic."""
     rule: DecisionRule | None = None
     """The rule that the test's own marks choose; None: that of the limit, or of the run."""
 

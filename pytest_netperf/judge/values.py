@@ -10,7 +10,7 @@ from pytest_netperf.judge.wire import wire_rates
 from pytest_netperf.observe.observation import Observation
 from pytest_netperf.traffic.result import Result
 
-__all__ = ["TRAFFIC_QUANTITIES", "traffic_values"]
+__all__ = ["RTT_QUANTITIES", "TRAFFIC_QUANTITIES", "traffic_values"]
 
 TRAFFIC_QUANTITIES = frozenset(
     {
@@ -19,6 +19,8 @@ TRAFFIC_QUANTITIES = frozenset(
     }
 )  # fmt: skip
 """What a traffic run can measure: the keys that `traffic_values` may have."""
+RTT_QUANTITIES = frozenset({"rtt_p50", "rtt_p99", "buffer_delay"})
+"""And what it measures with ``rtt=True``."""
 
 
 def traffic_values(
@@ -45,6 +47,9 @@ def traffic_values(
             sum(last.rx_errors + last.tx_errors - first.rx_errors - first.tx_errors for first, last in pairs)
         )
         values["carrier_changes"] = float(max(last.carrier_changes - first.carrier_changes for first, last in pairs))
+    if observation is not None and observation.latency is not None:
+        rtt = observation.latency
+        values |= {"rtt_p50": rtt.p50_s, "rtt_p99": rtt.p99_s, "buffer_delay": rtt.buffer_delay}
     wire = wire_rates(result, observation, mtu_bytes=mtu_bytes)
     if wire is not None:
         values |= {"frame_rate": wire.frame_rate, "wire_rate": wire.wire_rate}

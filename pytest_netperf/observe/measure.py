@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from pytest_netperf.links.link import Link
 from pytest_netperf.links.slot import measurement_slot
 from pytest_netperf.observe.host import between, cpu_shares, cpu_times, read_host
+from pytest_netperf.observe.latency import LatencyWatch
 from pytest_netperf.observe.observation import Observation
 from pytest_netperf.observe.probe import Probe, Probing
 from pytest_netperf.observe.watch import Enough, RunWatch
@@ -63,18 +65,23 @@ def measure(
     slots: int,
     enough: Enough | None = None,
     probes: Iterable[Probe] = (),
+    rtt: bool = False,
 ) -> Measurement:
     """Run the workload when it is this process's turn, until it is over or ``enough`` says so.
 
-    ``probes`` are read before and after it, and while it runs where they ask for that.
+    ``probes`` are read before and after it, and while it runs where they ask for that. ``rtt`` measures the round-trip
+    time beside it.
 
     Raises what the engine raises.
     """
     engine.check(workload)
-    with measurement_slot(slots) as waited_s:
+    with measurement_slot(slots) as waited_s, contextlib.ExitStack() as stack:
         shaped = link.shape(packet_bytes(workload, link.mtu))
         probing = Probing(probes)
         probing.before()
+        latency = stack.enter_context(LatencyWatch(link, workload)) if rtt else None
+        if latency is not None:
+            latency.before()
         a_port_before, b_port_before = link.port_facts()
         host_before = read_host()
         before = link.all_counters()
@@ -82,11 +89,15 @@ def measure(
         watch = RunWatch(link, workload, enough)
         link.traffic_begins()
         probing.begin()
+        if latency is not None:
+            latency.begin()
         try:
             result = engine.run(link, workload, watch)
         finally:
             probing.end()
             link.traffic_ends()
+        if latency is not None:
+            latency.end()
         cpu_after = cpu_times()
         after = link.all_counters()
         host_after = read_host()
@@ -109,6 +120,7 @@ def measure(
             tcp=watch.tcp,
             temperatures_c=tuple(watch.temperatures_c),
             probes=probing.readings(),
+            latency=latency.latency() if latency is not None else None,
             a_port_before=a_port_before,
             a_port_after=a_port_after,
             b_port_before=b_port_before,

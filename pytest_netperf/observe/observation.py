@@ -9,6 +9,7 @@ import msgspec
 __all__ = [
     "BusyProcess",
     "Host",
+    "Latency",
     "Observation",
     "PcieHop",
     "PortCounters",
@@ -188,6 +189,23 @@ class TcpTimes(msgspec.Struct, frozen=True, kw_only=True):
         return self.sndbuf_limited_s / self.busy_s if self.busy_s > 0 else 0.0
 
 
+class Latency(msgspec.Struct, frozen=True, kw_only=True):
+    """Round-trip times beside the traffic, in s. None: too few to tell, or lost."""
+
+    baseline_p50_s: float | None
+    """Median on the idle link, just before."""
+    p50_s: float | None
+    p99_s: float | None
+    mean_s: float | None
+    """Of those that were answered."""
+    buffer_delay: float | None
+    """How much longer the mean is than the baseline, as a share of it (RFC 6349)."""
+    asked: int
+    """Questions under load, one every 10 ms."""
+    lost: int
+    """Of these, without an answer."""
+
+
 class ProbeReading(msgspec.Struct, frozen=True, kw_only=True):
     """What one probe (`observe.probe`) said of one run."""
 
@@ -196,7 +214,7 @@ class ProbeReading(msgspec.Struct, frozen=True, kw_only=True):
     value: float | None
     """In the unit of the quantity: the worst of the samples, or what the probe made of two readings."""
     samples: tuple[tuple[float, float], ...] = ()
-    """(seconds after the traffic began, value in the unit of the quantity); what was read before it is at 0 s or less."""
+    """(seconds after the traffic began, value in the unit of the quantity); what was read before it is at 0 s."""
     missed: int = 0
     """Readings that failed while traffic ran."""
     error: str | None = None
@@ -225,6 +243,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     temperatures_c: tuple[float, ...] = ()
     """The hottest sensor of this machine, every 10 s of the traffic; empty where it has none."""
     probes: tuple[ProbeReading, ...] = ()
+    latency: Latency | None = None
+    """None: nobody asked for it."""
     a_port_before: PortFacts | None = None
     """Of both ports, just before and just after the traffic; None where nobody looked."""
     a_port_after: PortFacts | None = None

@@ -191,6 +191,7 @@ WRONG_MARKS = [
     ("repeat=2.5", "repeat=2.5: expected a number of runs"),
     ("repeat=True", "repeat=True: expected a number of runs"),
     ("between_runs='reboot'", "between_runs='reboot': expected 'connection' (a new connection)"),
+    ("rtt=1", "rtt=1: expected True or False"),
     ("run_to_run=0.5", "run_to_run=0.5: expected a share such as '0.5 %'"),
     ("run_to_run='120 %'", "expected a share from 0 % to below 100 %"),
     ("rule='guarded'", "the guarded rule needs a role"),

@@ -383,6 +383,7 @@ DESIGN_LIST = [
     "jitter",
     "rtt_p50",
     "rtt_p99",
+    "buffer_delay",
     "tester_cpu",
     "dut_cpu",
     "temperature",
