@@ -140,7 +140,7 @@ def _sheet(asked: argparse.Namespace) -> int:
     sheets = close_run(contents, folder, **_waivers(asked.waivers, folder))
     problems: list[str] = []
     for sheet in sheets:
-        paths = write_sheet(sheet, folder, journal_sha256=contents.sha256, form=form)
+        paths = write_sheet(sheet, folder, form=form)
         problems += paths.problems
         for line, _ in device_lines(sheet, str(paths.main)):
             print(line)
