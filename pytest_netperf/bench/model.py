@@ -102,6 +102,11 @@ class Fault:
         return self.after_s is not None or self.for_s is not None
 
     @property
+    def takes_single_frames(self) -> bool:
+        """Whether it decides on each frame by itself, so that none may be joined with others."""
+        return bool(self.loss_ratio or self.duplicate_ratio or self.reorder_ratio or self.mtu_hole_bytes)
+
+    @property
     def only_rate_bps(self) -> float | None:
         """The rate, when nothing else is wrong and it is always there: then it says what the link still delivers."""
         return self.rate_bps if replace(self, rate_bps=None, direction="both") == Fault() else None

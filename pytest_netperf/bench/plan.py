@@ -230,6 +230,10 @@ def _impossible(link: LinkSpec, settings: LinkSettings) -> str | None:
     if refused:
         what = "is a setting" if len(refused) == 1 else "are settings"
         return f"{' and '.join(refused)} {what} of physical ports, and this link is simulated; add simulated=False"
+    if link.fault is not None and link.fault.takes_single_frames:
+        joined = [name for name, on in settings.offloads or () if on and name in _JOINING]
+        if joined:
+            return f"its fault decides on single frames, which needs {' and '.join(joined)} off"
     problem = link.fault.problem(link.line_rate_bps, settings.mtu) if link.fault is not None else None
     return f"fault.{problem[0]}: {problem[1]}" if problem else None
 
@@ -263,6 +267,7 @@ def _impossible_state(device: Device, link: LinkSpec, name: str | None) -> str |
 
 
 _OTHER_SETTINGS: Final = frozenset(field.name for field in fields(LinkSettings)) - {"mtu", "scope"}
+_JOINING: Final = frozenset({"tso", "gro", "lro"})
 _OF_SIMULATED: Final = frozenset({"offloads"})
 
 
@@ -284,7 +289,7 @@ def _label(setting: str, value: Any) -> str:
             return f"ipv{value}"
         case _, None:
             return f"{short}-default"
-        case ("congestion" | "device_state"), _:
+        case (("congestion" | "device_state"), _):
             return str(value)
     return f"{short}{value}"
 

@@ -374,6 +374,8 @@ def test_a_sweep_over_settings_of_ports():
         ({"name": "p1", "fault": {"rate": "2.5 Gbps"}}, "2.5G is not below the speed of the link (2.5G)"),
         ({"simulated": True, "fault": {"rate": "1.9 Gbps"}}, "APU-0001/lan-wan/fault-rate1.9G"),
         ({"name": "p1", "ring": {"rx": 64}}, "ring is a setting of physical ports, and this link is simulated"),
+        ({"name": "p1", "fault": {"loss": "1 %"}, "offloads": {"tso": True, "gro": True, "gso": True}},
+         "its fault decides on single frames, which needs tso and gro off"),
         ({"name": "p1", "eee": True, "governor": "ondemand"}, "eee and governor are settings of physical ports"),
         ({"name": "sfp1", "negotiation": {"speed": "25G"}},
          "negotiation asks for 25G full duplex, negotiated, and the link is one of 10G"),
@@ -392,6 +394,8 @@ def test_impossible_conditions(kwargs, words):
         {"mtu": 68},
         {"mtu": 65535},
         {"shaped": False, "fault": {"rate": "9 Gbps"}},
+        {"fault": {"rate": "1 Gbps"}, "offloads": {"tso": True}},
+        {"fault": {"loss": "1 %"}, "offloads": {"tso": False, "gso": True}},
     ],
 )
 def test_conditions_that_are_just_possible(kwargs):
