@@ -33,7 +33,7 @@ class Suite:
 
 
 SUITES = {
-    "r86s_u4": Suite(verdicts={"R86S-U4-0007": "ACCEPTED", "R86S-U4-0008": "REJECTED"}, needs_bps=2.5e9),
+    "r86s_u4": Suite(verdicts={"R86S-U4-0007": "ACCEPTED", "R86S-U4-0008": "REJECTED"}, needs_bps=4e9),
     "r86s_g2": Suite(verdicts={"R86S-G2-0001": "ACCEPTED"}, needs_bps=2.5e9, arguments=("--burn-in=20",)),
     "apu1c": Suite(verdicts={"APU1-0001": "ACCEPTED"}, needs_bps=4e9),  # four ports of 1G, and what forwards between
 }

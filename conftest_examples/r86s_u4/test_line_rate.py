@@ -3,6 +3,7 @@
 import pytest
 
 
+@pytest.mark.netperf_link(topology="pair")
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_line_rate(iperf3, direction):
     iperf3.tcp(direction=direction)

@@ -58,7 +58,7 @@ SUITES = {
     "apu1c": Expected({"APU1-0001": "ACCEPTED"}, rows=16),
     "r86s_u4": Expected(
         {"R86S-U4-0007": "ACCEPTED", "R86S-U4-0008": "REJECTED"},
-        rows=16,
+        rows=24,
         failed={
             ("R86S-U4-0008", f"test_line_rate[R86S-U4-0008/p2-{direction}]::throughput")
             for direction in ("forward", "reverse")
@@ -253,8 +253,8 @@ def demo() -> ModuleType:
         (12.0e9, 2, "bench-10g.toml"),
         (11.99e9, 2, "bench.toml"),
         (23.2e9, 1, "bench.toml"),
-        (3.0e9, 1, "bench.toml"),
-        (2.99e9, 8, None),
+        (4.8e9, 1, "bench.toml"),
+        (4.79e9, 8, None),
         (0.0, 8, None),
     ],
 )
