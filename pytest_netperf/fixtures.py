@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from pytest_netperf import history
+from pytest_netperf import history, live_view
 from pytest_netperf.collection import ItemPlan
 from pytest_netperf.errors import ConfigError, MarkError, NetperfError
 from pytest_netperf.session import LinkHandle, NetperfSession, Recorded, TrafficCall
@@ -177,6 +177,7 @@ class Iperf3:
                     workload,
                     slots=options.slots,
                     enough=enough,
+                    tell=live_view.teller(self._session, running, call, workload, number + 1, enough),
                     probes=probes,
                     rtt=running.plan is not None and running.plan.method.rtt,
                 )

@@ -27,6 +27,7 @@ Engine = Literal["iperf3", "libiperf"]
 Rule = Literal["simple", "guarded"]
 Role = Literal["vendor", "buyer"]
 Reference = Literal["auto", "now", "off"]
+Live = Literal["auto", "lines", "off"]
 _ENGINES: Final[tuple[Engine, ...]] = ("iperf3", "libiperf")
 
 DEFAULT_OUTPUT: Final = "netperf-results"
@@ -99,6 +100,7 @@ def add_options(parser: pytest.Parser) -> None:
     option("omit", True, "TIME", "Traffic at the start that does not count, in whole seconds; default: 1, or as above")
     option("run-to-run", True, "SHARE", "Relative standard deviation from run to run that is known here, as in 0.5%%")
     option("history", True, "{on,off}", "Remember the spread of repeated runs for those that are not; default: on")
+    option("live", True, "{auto,lines,off}", "Show long measurements while they run; default: auto")
     option("slots", True, "N", "Measurements that may run at the same time on this host; default: 1")
     option("rule", True, "{simple,guarded}", "How a value is compared with its limit; default: simple, no guard band")
     option("role", True, "{vendor,buyer}", "Of the guarded rule: who has to prove something, and has the guard band")
@@ -175,6 +177,8 @@ class Options:
     """Relative standard deviation from one run to the next, as it is declared."""
     history: bool = True
     """Whether this station remembers the spread of repeated runs, for those that are not repeated."""
+    live: Live = "auto"
+    """How running measurements are shown."""
     slots: int = 1
     rule: Rule = "simple"
     """Name of the decision rule (`judge.decision`)."""
@@ -234,6 +238,7 @@ class Options:
             omit_s=read("omit", lambda text: _seconds(text, 0, _MAX_OMIT_S), None),
             run_to_run=read("run-to-run", _share, None),
             history=read("history", _switch, True),
+            live=read("live", _live, "auto"),
             slots=read("slots", _slots, 1),
             rule=rule,
             role=role,
@@ -401,6 +406,13 @@ def _without_password(text: str) -> str:
     from pytest_netperf.store.database import hide_password
 
     return hide_password(text)
+
+
+def _live(text: _Text) -> Live:
+    match text.text.strip():
+        case "auto" | "lines" | "off" as found:
+            return found
+    raise _Wrong("must be auto, lines or off")
 
 
 def _store(text: _Text) -> URL | None:

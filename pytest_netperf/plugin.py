@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_netperf import attempts, collection, history, options, recorder, tester_check
+from pytest_netperf import attempts, collection, history, live_view, options, recorder, tester_check
 from pytest_netperf.device_states import DeviceStates
 from pytest_netperf.errors import ConfigError, MarkError
 from pytest_netperf.fixtures import PLAN, PROBLEM, SESSION, iperf3, netperf_device, netperf_link, netperf_record
@@ -75,11 +75,22 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_DESELECTED] = []
     if hasattr(config, "workerinput"):
         session.reference_file = config.workerinput.get(tester_check.REFERENCE_FILE)
+        live_view.join(config, session)
     else:
         recording = recorder.Recorder(config, session)
         config.pluginmanager.register(recording, recorder.NAME)
         config.pluginmanager.register(tester_check.TesterCheck(config, session, recording))
         config.pluginmanager.register(history.HistoryReport(session))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Look for a terminal on which running measurements can be shown, before xdist starts its workers."""
+    config = session.config
+    if not hasattr(config, "workerinput"):
+        view = live_view.LiveView.of(config, config.stash[SESSION])
+        if view is not None:
+            config.pluginmanager.register(view)
 
 
 def _limits_file(path: Path | None) -> tuple[Limit, ...]:

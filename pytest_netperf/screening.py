@@ -32,6 +32,12 @@ class Screening:
         self._judges = dict(judges)
         self._decided: set[Way] = set()
 
+    @property
+    def sure(self) -> float:
+        """How much of the evidence is there that decides, 0 to 1; of the direction with the least."""
+        undecided = [judging.evidence_share for way, judging in self._judges.items() if way not in self._decided]
+        return min(undecided, default=1.0)
+
     def __call__(self, arrived: Mapping[Way, Arrived]) -> bool:
         """Take what arrived in the last interval; True when that is enough."""
         for way, interval in arrived.items():

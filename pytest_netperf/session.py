@@ -12,6 +12,7 @@ from pytest_netperf.errors import ConfigError, DeviceError, LinkError, NetperfEr
 from pytest_netperf.options import Options
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pytest_netperf.bench.model import Bench
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_netperf.judge.run_to_run import RunToRun
     from pytest_netperf.links.link import Link
     from pytest_netperf.links.owner import Owner
+    from pytest_netperf.live.progress import Progress
     from pytest_netperf.observe.measure import Measurement
     from pytest_netperf.record.history_store import HistoryKey, HistoryStore
     from pytest_netperf.record.schema import TesterReference
@@ -140,6 +142,8 @@ class NetperfSession:
         self.device_states: DeviceStates | None = None
         """Of real devices; None outside of pytest."""
         self.references: tuple[TesterReference, ...] = ()
+        self.live: Callable[[Progress], None] | None = None
+        """Who wants to see how measurements go; None: nobody."""
         self.reference_file: list[str] | None = None
         """Of a worker of xdist: where its controller leaves the references (`tester_check.references_of`)."""
         self._bench: Bench | None = None

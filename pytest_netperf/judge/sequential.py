@@ -27,10 +27,12 @@ from typing import Final, Literal
 from pytest_netperf.judge.limits import ResolvedLimit
 from pytest_netperf.judge.statistics import Noise, Sample, mean_rate_bps, noise_of
 
-__all__ = ["ALPHA", "LEAST_TAU", "Evidence", "Side", "evidence", "log_e_value", "side_of", "side_of_limit"]
+__all__ = ["ALPHA", "DECIDES", "LEAST_TAU", "Evidence", "Side", "evidence", "log_e_value", "side_of", "side_of_limit"]
 
 ALPHA: Final = 0.01
 """Probability of ever deciding for the wrong side of a limit at which the rate really is."""
+DECIDES: Final = math.log(1 / (2 * ALPHA))
+"""What log E must reach."""
 LEAST_TAU: Final = 1.5
 _PRECISION: Final = 0.1  # g: effects of about three standard deviations are expected, as on most links
 _RECENT: Final = 0.25
@@ -48,7 +50,7 @@ class Evidence:
     @property
     def decides(self) -> bool:
         """Whether it is enough for a verdict."""
-        return self.log_e >= math.log(1 / (2 * ALPHA))
+        return self.log_e >= DECIDES
 
 
 def log_e_value(difference: float, sd: float, n_eff: float) -> float:

@@ -29,7 +29,7 @@ from pytest_netperf.judge.judgement import Judgement, Measured, compare, judge
 from pytest_netperf.judge.limits import ResolvedLimit
 from pytest_netperf.judge.profile import Profile
 from pytest_netperf.judge.row_uncertainty import RowUncertainty, guard
-from pytest_netperf.judge.sequential import ALPHA, Side, side_of_limit
+from pytest_netperf.judge.sequential import ALPHA, DECIDES, Side, evidence, side_of_limit
 from pytest_netperf.judge.series_doubts import describe_shape, doubts_of_profile, doubts_of_rate, doubts_of_window
 from pytest_netperf.judge.statistic import MEAN
 from pytest_netperf.judge.statistics import (
@@ -112,6 +112,15 @@ class SeriesJudge:
         if self.profile.sequential and self.limit.statistic == MEAN and self._enough():
             self.stopped_early = True
         return self.stopped_early
+
+    @property
+    def evidence_share(self) -> float:
+        """How much of the evidence is there that decides on the limit, 0 to 1. For people: nothing is decided by it."""
+        window = regroup(self._counted)
+        if len(window) < 2:
+            return 0.0
+        bounds = [bound for bound in (self.limit.low, self.limit.high) if bound is not None]
+        return min(1.0, max(0.0, min(evidence(window, bound).log_e for bound in bounds) / DECIDES))
 
     def verdict(self) -> SeriesVerdict:
         """The verdict on what was added so far."""

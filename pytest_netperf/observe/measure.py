@@ -9,11 +9,12 @@ import msgspec
 
 from pytest_netperf.links.link import Link
 from pytest_netperf.links.slot import measurement_slot
+from pytest_netperf.observe.course import LONG_S, Course, Keep
 from pytest_netperf.observe.host import between, cpu_shares, cpu_times, read_host
 from pytest_netperf.observe.latency import LatencyWatch
 from pytest_netperf.observe.observation import Observation
 from pytest_netperf.observe.probe import Probe, Probing
-from pytest_netperf.observe.watch import Enough, RunWatch
+from pytest_netperf.observe.watch import Enough, RunWatch, Tell
 from pytest_netperf.quantities import format_value
 from pytest_netperf.traffic.engine import Engine
 from pytest_netperf.traffic.framing import packet_bytes
@@ -64,13 +65,17 @@ def measure(
     *,
     slots: int,
     enough: Enough | None = None,
+    tell: Tell | None = None,
     probes: Iterable[Probe] = (),
     rtt: bool = False,
+    soak: bool = False,
+    keep: Keep | None = None,
 ) -> Measurement:
     """Run the workload when it is this process's turn, until it is over or ``enough`` says so.
 
+    ``tell`` hears once a second how it goes.
     ``probes`` are read before and after it, and while it runs where they ask for that. ``rtt`` measures the round-trip
-    time beside it.
+    time beside it. A ``soak``, and any run of a minute or longer, is looked at once a second; ``keep`` hears of it.
 
     Raises what the engine raises.
     """
@@ -86,13 +91,14 @@ def measure(
         host_before = read_host()
         before = link.all_counters()
         cpu_before = cpu_times()
-        watch = RunWatch(link, workload, enough)
+        watch = RunWatch(link, workload, enough, tell)
         link.traffic_begins()
         probing.begin()
         if latency is not None:
             latency.begin()
         try:
-            result = engine.run(link, workload, watch)
+            course = Course(link, workload, watch, keep) if soak or workload.duration_s >= LONG_S else None
+            result = engine.run(link, workload, course or watch)
         finally:
             probing.end()
             link.traffic_ends()
@@ -120,6 +126,7 @@ def measure(
             tcp=watch.tcp,
             temperatures_c=tuple(watch.temperatures_c),
             probes=probing.readings(),
+            course=tuple(course.moments) if course is not None else (),
             latency=latency.latency() if latency is not None else None,
             a_port_before=a_port_before,
             a_port_after=a_port_after,

@@ -26,7 +26,7 @@ from pytest_netperf.traffic.engine import Look
 from pytest_netperf.traffic.live import StreamMeter
 from pytest_netperf.traffic.result import Workload
 
-__all__ = ["Arrived", "Enough", "RunWatch", "payload_between"]
+__all__ = ["Arrived", "Enough", "RunWatch", "Tell", "payload_between"]
 
 Way = Literal["forward", "reverse"]
 _ETHERNET = 14
@@ -42,17 +42,19 @@ class Arrived(NamedTuple):
 
 Enough = Callable[[Mapping[Way, Arrived]], bool]
 """Told what arrived in the last interval, of each direction; says whether that is enough to stop."""
+Tell = Callable[[float, Mapping[Way, Arrived]], None]
+"""Told the same, and the seconds since the traffic began."""
 
 
 class RunWatch:
     """The `traffic.engine.Watch` of one run."""
 
-    def __init__(self, link: Link, workload: Workload, enough: Enough | None) -> None:
-        self._link, self._workload, self._enough = link, workload, enough
+    def __init__(self, link: Link, workload: Workload, enough: Enough | None, tell: Tell | None = None) -> None:
+        self._link, self._workload, self._enough, self._tell = link, workload, enough, tell
         self._ways: tuple[Way, ...] = (
             ("forward", "reverse") if workload.direction == "bidirectional" else (workload.direction,)
         )
-        self._seen_s = time.monotonic()
+        self._began_s = self._seen_s = time.monotonic()
         self._seen = link.counters()
         self._heat_due_s = self._seen_s
         self._meters = (StreamMeter(), StreamMeter())
@@ -72,10 +74,13 @@ class RunWatch:
             heat_c = hottest_c()
             if heat_c is not None:
                 self.temperatures_c.append(heat_c)
-        if self._enough is None:
+        if self._enough is None and self._tell is None:
             return False
         self._streams = self._streams or bool(look.client or look.server)
-        return self._enough(self._printed(look) if self._streams else self._counted())
+        arrived = self._printed(look) if self._streams else self._counted()
+        if self._tell is not None:
+            self._tell(now_s - self._began_s, arrived)
+        return self._enough is not None and self._enough(arrived)
 
     def _printed(self, look: Look) -> dict[Way, Arrived]:
         """What the receiving ends printed since the last look; nothing for an interval that is not over."""

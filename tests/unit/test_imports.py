@@ -16,11 +16,10 @@ ROOMS = ("bench", "links", "traffic", "observe", "judge", "record", "store", "re
 FOR_ALL = {"errors", "quantities", "units", "physics"}
 JOINTS = {
     "attempts", "baseline_cli", "batch_cli", "bench_check", "bench_cli", "bench_init", "cli", "collection",
-    "device_states", "doctor",
-    "doctor_cli", "export_cli", "fixtures", "history", "hookspecs", "marks", "method_mark", "new_cli", "options", "plugin", "probes",
-    "recorder", "reference", "rows", "run_info", "screening", "selftest", "selftest_cli", "series_cli", "session",
-    "store_cli",
-    "sign_cli", "starter", "tester_check", "trials", "verify_cli", "verify_cli",
+    "device_states", "doctor", "doctor_cli", "export_cli", "fixtures", "history", "hookspecs", "live", "live_view",
+    "marks", "method_mark", "new_cli", "options", "plugin", "probes", "recorder", "reference", "rows", "run_info",
+    "screening", "selftest", "selftest_cli", "series_cli", "session", "sign_cli", "starter", "store_cli",
+    "tester_check", "trials", "verify_cli",
 }  # fmt: skip
 VOCABULARY = {
     # Data that rooms before them speak in: no behaviour, nothing but structs and enums.
@@ -40,7 +39,6 @@ PURE = (
     "units",
     "record.schema",
     "record.canonical",
-    "record.chain",
     "record.ledger",
     "record.migrate",
     "record.together",

@@ -1,0 +1,1 @@
+"""What a long run shows of itself while it measures: how far it is, how fast, and how sure."""
