@@ -295,7 +295,7 @@ def _sentence(
     if not required:
         return f"No required row was measured, so nothing is proven.{tail}"
     if len(unproven) > absent:
-        reason = f"{_where(unproven[0], rows)} is {unproven[0].verdict.value}: {unproven[0].reason.rstrip('. ')}"
+        reason = f"{_where(unproven[0], rows)} is {unproven[0].verdict.value}: {_first_sentence(unproven[0].reason)}"
         return f"{len(unproven)} of {total} {_are(unproven)} not proven{_first(unproven)} {reason}.{tail}"
     passed = f"The {total} passed" if len(required) == 1 else f"All {total} passed"
     if unproven:
@@ -314,9 +314,14 @@ def _sentence(
 def _what_happened(row: Row, rows: Sequence[Row]) -> str:
     where, value, limit = _where(row, rows), measured_text(row), row.limit or "a limit"
     if row.value is None or (row.margin is not None and row.margin >= 0):  # the test's own check failed
-        return f"{where}: {row.reason.rstrip('. ')}"
+        return f"{where}: {_first_sentence(row.reason)}"
     verb = "delivered" if quantity_text(row) == "throughput" and row.link else "was"
     return f"{where} {verb} {value}, required {limit}"
+
+
+def _first_sentence(text: str) -> str:
+    """What comes after it stands at the row; whoever opens a sheet shall find the verdict in seconds."""
+    return text.partition(". ")[0].rstrip(". ")
 
 
 def _where(row: Row, rows: Sequence[Row]) -> str:

@@ -62,6 +62,15 @@ def test_a_quantity_without_a_link():
     assert sheet_of([row]).sentence == "1 of 1 required row failed: power was 17.2 W, required <= 15 W."
 
 
+def test_the_sentence_takes_the_first_sentence_of_a_reason():
+    row = make_row(
+        "p2", Verdict.INCONCLUSIVE, reason="1.9 Gbit/s is too little, but the tester was busy. Stop it. Again."
+    )
+    assert sheet_of([row]).sentence == (
+        "1 of 1 required row is not proven: 2.5G port p2 is INCONCLUSIVE: 1.9 Gbit/s is too little, but the tester was busy."
+    )
+
+
 SETTLED = (Verdict.PASS, Verdict.FAIL, Verdict.NOT_APPLICABLE)
 
 
