@@ -12,7 +12,7 @@ import msgspec
 
 from pytest_netperf.bench.bench_file import read_bench
 from pytest_netperf.bench.model import DEFAULT_MTU, Bench, Device, LinkSpec
-from pytest_netperf.bench.model_profile import ModelProfile, PortKind, load_profiles
+from pytest_netperf.bench.model_profile import ModelProfile, PortKind, load_profiles, serial_mistakes
 from pytest_netperf.errors import BenchError, LinkError, StationError
 from pytest_netperf.judge.doubt_bus import BUS_NEED, usb_bps
 from pytest_netperf.judge.port_evidence import hop_bps, hop_text
@@ -75,6 +75,7 @@ def check_bench(path: str | Path, folder: str | Path | None = None) -> BenchChec
     except BenchError as error:
         check.problems += str(error).splitlines()
         profiles = {}
+    check.problems += serial_mistakes(bench, profiles)
     if shutil.which("iperf3") is None:
         check.problems.append(_NO_IPERF3)
     links = list(_links(bench))

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pytest_netperf.bench.toml_table import TomlTable, shown
 
-__all__ = ["read_identity"]
+__all__ = ["read_identity", "read_serial_pattern"]
 
 _TEXTS: Final = ("part_number", "hardware_revision", "firmware", "bios", "nic_stepping")
 _MAC: Final = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
@@ -36,3 +36,19 @@ def _macs(table: TomlTable) -> tuple[str, ...]:
         else:
             macs.append(each.lower())
     return tuple(macs)
+
+
+def read_serial_pattern(table: TomlTable) -> str | None:
+    """The regular expression for serials, of a profile."""
+    pattern = table.text("serial_pattern")
+    if pattern is None:
+        return None
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        table.wrong(
+            "serial_pattern",
+            f'{shown(pattern)} is no regular expression: {error}; write one such as serial_pattern = "BOX2-[0-9]{{4}}"',
+        )
+        return None
+    return pattern

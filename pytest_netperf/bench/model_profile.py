@@ -6,6 +6,7 @@ tables with published values (`bench.baseline`). A file of baselines, as of a go
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 from pytest_netperf.bench.baseline import Baseline, read_baselines
 from pytest_netperf.bench.device_state import DeviceState, read_state
+from pytest_netperf.bench.identity import read_serial_pattern
 from pytest_netperf.bench.model import MTU_RANGE, Bench
 from pytest_netperf.bench.toml_table import TomlTable, shown
 from pytest_netperf.errors import BenchError
@@ -28,6 +30,7 @@ __all__ = [
     "load_baselines",
     "load_profiles",
     "parse_profile",
+    "serial_mistakes",
     "states_of_model",
     "with_own_profiles",
 ]
@@ -60,6 +63,8 @@ class ModelProfile:
     baselines: tuple[Baseline, ...] = ()
     states: tuple[DeviceState, ...] = ()
     """Those that it was measured in, and how a simulated device does them."""
+    serial_pattern: str | None = None
+    """Regular expression that the whole serial of each device of this model matches."""
     where: str
     """The file it was read from."""
 
@@ -87,11 +92,14 @@ def _own_profiles(folder: str | Path) -> dict[str, ModelProfile]:
 def with_own_profiles(bench: Bench, folders: Iterable[str | Path]) -> Bench:
     """The bench, whose devices have the states that profiles in these folders know of their models, too.
 
-    A state that the bench file describes stays as it is there; of the folders the last one wins. Raises BenchError.
+    A state that the bench file describes stays as it is there; of the folders the last one wins. Raises BenchError,
+    for a serial that is none of its model too.
     """
     profiles: dict[str, ModelProfile] = {}
     for folder in folders:
         profiles |= _own_profiles(folder)
+    if mistakes := serial_mistakes(bench, profiles):
+        raise BenchError("\n".join(mistakes))
     devices = []
     for device in bench.devices:
         profile = profiles.get(device.model or "")
@@ -183,6 +191,7 @@ def parse_profile(text: str, where: str | Path = "profile") -> ModelProfile:
     root = TomlTable(data, "", mistakes)
     model = root.text("model", required=True) or ""
     source = root.text("source", required=True) or ""
+    serial_pattern = read_serial_pattern(root)
     ports = tuple(_port_kind(table) for table in root.tables("port"))
     baselines = read_baselines(root.tables("baseline"), model=model, os=root.text("os"), method=root.text("method"))
     states = tuple(read_state(table) for table in root.tables("state"))
@@ -197,7 +206,30 @@ def parse_profile(text: str, where: str | Path = "profile") -> ModelProfile:
         ]
     if mistakes:
         raise BenchError("\n".join(f"{where}: {mistake}" for mistake in mistakes))
-    return ModelProfile(model=model, source=source, ports=ports, baselines=baselines, states=states, where=str(where))
+    return ModelProfile(
+        model=model,
+        source=source,
+        ports=ports,
+        baselines=baselines,
+        states=states,
+        serial_pattern=serial_pattern,
+        where=str(where),
+    )
+
+
+def serial_mistakes(bench: Bench, profiles: Mapping[str, ModelProfile]) -> list[str]:
+    """The serials of a bench file that cannot be those of their models, one sentence each."""
+    mistakes = []
+    for number, device in enumerate(bench.devices):
+        profile = profiles.get(device.model or "")
+        if profile is None or profile.serial_pattern is None or re.fullmatch(profile.serial_pattern, device.serial):
+            continue
+        mistakes.append(
+            f"{bench.path or 'the built-in bench'}: device[{number}].serial: {shown(device.serial)} is no serial of "
+            f"model {shown(device.model)}: its profile ({profile.where}) has serial_pattern = "
+            f"{shown(profile.serial_pattern)}; correct the serial or the model"
+        )
+    return mistakes
 
 
 def _port_kind(table: TomlTable) -> PortKind:
