@@ -16,6 +16,7 @@ from pytest_netperf.bench.model_profile import ModelProfile, PortKind, load_prof
 from pytest_netperf.errors import BenchError, LinkError, StationError
 from pytest_netperf.judge.doubt_bus import BUS_NEED, usb_bps
 from pytest_netperf.judge.port_evidence import hop_bps, hop_text
+from pytest_netperf.links.device_states import find_program
 from pytest_netperf.links.machine import Machine
 from pytest_netperf.links.port_journal import holder_of
 from pytest_netperf.links.port_reading import PortReading
@@ -92,7 +93,21 @@ def check_bench(path: str | Path, folder: str | Path | None = None) -> BenchChec
         reason = link.unsupported_reason()
         if reason is not None and (link.simulated or link.physical_ports):  # a port that is missing is in the mistakes
             each.problems.append(reason)
+    for each, (device, link) in zip(check.links, links, strict=True):
+        if device is not None and link.simulated and link.topology == "routed":
+            each.problems += _missing_programs(device)
     return check
+
+
+def _missing_programs(device: Device) -> list[str]:
+    """What the states of a simulated device need and this machine does not have, once for each program."""
+    problems = []
+    for program in dict.fromkeys(program for state in device.states for program in state.programs):
+        try:
+            find_program(program)
+        except LinkError as error:
+            problems.append(str(error))
+    return problems
 
 
 def _links(bench: Bench) -> Iterator[tuple[Device | None, LinkSpec]]:

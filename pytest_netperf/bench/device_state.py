@@ -45,6 +45,12 @@ class DeviceState:
         return bool(self.nat or self.firewall_rules or self.inspection_rules or self.rate_limit_bps)
 
     @property
+    def programs(self) -> tuple[str, ...]:
+        """The programs that put a simulated device into it."""
+        nft = ("nft",) if self.nat or self.firewall_rules else ()
+        return (*nft, *(("iptables-restore", "ip6tables-restore") if self.inspection_rules else ()))
+
+    @property
     def only_rate_bps(self) -> float | None:
         """The rate, when that is all: then it says what the device still delivers."""
         other = self.nat or self.firewall_rules or self.inspection_rules

@@ -11,7 +11,9 @@ import pytest
 from pytest_netperf import bench_check
 from pytest_netperf.bench.bench_file import parse_bench
 from pytest_netperf.bench.model_profile import load_profiles
+from pytest_netperf.bench_check import check_bench
 from pytest_netperf.bench_init import draft_bench
+from pytest_netperf.links import device_states
 from pytest_netperf.links.cable_probe import Cabling, sort_out
 from pytest_netperf.links.ethtool import Ethtool
 from pytest_netperf.links.port_reading import PortReading, most_speed_bps
@@ -314,3 +316,32 @@ def test_link_modes_are_read_as_the_kernel_lays_them_out(monkeypatch):
     monkeypatch.setattr("pytest_netperf.links.ethtool._words_of_link_modes", lambda _: 0)
     with Driver("lo") as port:
         assert port.supported_link_modes() == 0
+
+
+ROUTED = """
+  [[device.link]]
+  name = "lan-wan"
+  topology = "routed"
+  speed = "2.5G"
+  simulated = true
+
+  [[device.state]]
+  name = "nat"
+  nat = true
+
+  [[device.state]]
+  name = "ips"
+  inspection = { rules = 10 }
+"""
+
+
+@pytest.mark.parametrize("topology", ["routed", "switched"])
+def test_programs_that_the_states_of_a_simulated_device_need(tmp_path, monkeypatch, topology):
+    """A switch cannot be in these states, so nothing is missing for it."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(device_states, "_SYSTEM_PATH", str(tmp_path))
+    file = tmp_path / "bench.toml"
+    file.write_text('[[device]]\nserial = "BOX-1"\n' + ROUTED.replace("routed", topology))
+    (found,) = check_bench(file).links
+    packages = [problem.rpartition(" ")[2] for problem in found.problems]
+    assert packages == (["nftables", "iptables", "iptables"] if topology == "routed" else [])
