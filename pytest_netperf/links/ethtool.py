@@ -59,7 +59,7 @@ class Ethtool:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def _ask(self, question: bytes, size: int = 0) -> bytes | None:
+    def ask(self, question: bytes, size: int = 0) -> bytes | None:
         """One request in a buffer of ``size`` bytes; what the driver made of it, or None where it refused."""
         buffer = ctypes.create_string_buffer(question, max(size, len(question)))
         request = struct.pack("16sP16x", self._name, ctypes.addressof(buffer))
@@ -71,7 +71,7 @@ class Ethtool:
 
     def driver(self) -> dict[str, str | None]:
         """``driver``, ``version``, ``firmware`` and ``bus_address``, as the driver gives them."""
-        answer = self._ask(struct.pack("=I", _GDRVINFO), _DRVINFO.size)
+        answer = self.ask(struct.pack("=I", _GDRVINFO), _DRVINFO.size)
         fields = [None] * 4 if answer is None else [_text(field) for field in _DRVINFO.unpack(answer)[1:5]]
         return dict(zip(("driver", "version", "firmware", "bus_address"), fields, strict=True))
 
@@ -84,37 +84,47 @@ class Ethtool:
         answer = None
         if words := _words_of_link_modes(self):
             question = struct.pack("=I11xb", _GLINKSETTINGS, words)
-            answer = self._ask(question, _LINK.size + 3 * 4 * words)
+            answer = self.ask(question, _LINK.size + 3 * 4 * words)
         if answer is None:
             return {"speed_bps": None, "duplex": None, "autoneg": None}
         _, mbps, duplex, _, _, autoneg, *_ = _LINK.unpack_from(answer)
-        carrier = self._ask(struct.pack("=II", _GLINK, 0))
+        carrier = self.ask(struct.pack("=II", _GLINK, 0))
         if mbps in _NO_SPEED or (carrier is not None and not struct.unpack_from("=I", carrier, 4)[0]):
             return {"speed_bps": None, "duplex": None, "autoneg": bool(autoneg)}
         return {"speed_bps": mbps * 1e6, "duplex": _DUPLEX.get(duplex), "autoneg": bool(autoneg)}
 
     def supported_link_modes(self) -> int:
         """The link modes that the port can have, one bit for each (ETHTOOL_LINK_MODE_..._BIT); 0 where not known."""
+        masks = self.link_mode_masks()
+        return 0 if masks is None else masks[0]
+
+    def link_mode_masks(self) -> tuple[int, int, int] | None:
+        """The link modes that are supported, advertised, and advertised by the partner; None where not known."""
         words = _words_of_link_modes(self)
         question = struct.pack("=I11xb", _GLINKSETTINGS, words)
-        answer = self._ask(question, _LINK.size + 3 * 4 * words) if words else None
-        masks = () if answer is None else struct.unpack_from(f"={words}I", answer, _LINK.size)
-        return sum(mask << 32 * number for number, mask in enumerate(masks))
+        answer = self.ask(question, _LINK.size + 3 * 4 * words) if words else None
+        if answer is None:
+            return None
+        at, length = _LINK.size, 4 * words
+        supported, advertised, partner = (
+            int.from_bytes(answer[at + length * way : at + length * (way + 1)], "little") for way in range(3)
+        )
+        return supported, advertised, partner
 
     def link_mode_words(self) -> int:
         """How many 32-bit words a set of link modes has in this kernel; 0 where the driver does not answer."""
-        answer = self._ask(struct.pack("=I", _GLINKSETTINGS), _LINK.size)
+        answer = self.ask(struct.pack("=I", _GLINKSETTINGS), _LINK.size)
         return 0 if answer is None else -int(_LINK.unpack(answer)[9])  # it answers 0 words with what it wants, negated
 
     def pause(self) -> dict[str, bool | None]:
         """``pause_autoneg``, ``pause_rx`` and ``pause_tx``: the settings of flow control."""
-        answer = self._ask(struct.pack("=IIII", _GPAUSEPARAM, 0, 0, 0))
+        answer = self.ask(struct.pack("=IIII", _GPAUSEPARAM, 0, 0, 0))
         values = [None] * 3 if answer is None else [bool(value) for value in struct.unpack_from("=III", answer, 4)]
         return dict(zip(("pause_autoneg", "pause_rx", "pause_tx"), values, strict=True))
 
     def eee(self) -> dict[str, bool | None]:
         """``eee_supported``, ``eee_enabled`` and ``eee_active`` (both ends agreed on it)."""
-        answer = self._ask(struct.pack("=I", _GEEE), 40)
+        answer = self.ask(struct.pack("=I", _GEEE), 40)
         if answer is None:
             return {"eee_supported": None, "eee_enabled": None, "eee_active": None}
         supported, _, _, active, enabled = struct.unpack_from("=IIIII", answer, 4)
@@ -125,7 +135,7 @@ class Ethtool:
         the port cannot do it at all, or not without another one that is off. Empty: not known."""
         names = _features_of_kernel(self)
         blocks = (len(names) + 31) // 32
-        answer = self._ask(struct.pack("=II", _GFEATURES, blocks), 8 + blocks * _FEATURE_BLOCK.size) if names else None
+        answer = self.ask(struct.pack("=II", _GFEATURES, blocks), 8 + blocks * _FEATURE_BLOCK.size) if names else None
         if answer is None:
             return {}
         could = active = 0
@@ -143,7 +153,7 @@ class Ethtool:
 
     def strings(self, which: int) -> tuple[str, ...]:
         """The names of a set of strings (ETH_SS_...), in the order of their values."""
-        answer = self._ask(struct.pack("=IIQI", _GSSET_INFO, 0, 1 << which, 0))
+        answer = self.ask(struct.pack("=IIQI", _GSSET_INFO, 0, 1 << which, 0))
         if answer is None or not struct.unpack_from("=Q", answer, 8)[0]:
             return ()
         count = struct.unpack_from("=I", answer, 16)[0]
@@ -151,7 +161,7 @@ class Ethtool:
             return ()
         # The kernel writes as many as there are now, whatever it is told: somebody may have added queues meanwhile.
         room = 2 * count + _SLACK_STRINGS
-        answer = self._ask(struct.pack("=III", _GSTRINGS, which, count), 12 + room * _STRING_BYTES)
+        answer = self.ask(struct.pack("=III", _GSTRINGS, which, count), 12 + room * _STRING_BYTES)
         if answer is None:
             return ()
         count = min(struct.unpack_from("=I", answer, 8)[0], room)
@@ -163,7 +173,7 @@ class Ethtool:
         """The driver's own counters (``ethtool -S``); their names are its own as well."""
         names = self.strings(_SET_STATS)
         room = 2 * len(names) + _SLACK_STRINGS  # as for the names
-        answer = self._ask(struct.pack("=II", _GSTATS, len(names)), 8 + 8 * room) if names else None
+        answer = self.ask(struct.pack("=II", _GSTATS, len(names)), 8 + 8 * room) if names else None
         if answer is None or struct.unpack_from("=I", answer, 4)[0] != len(names):
             return {}  # other counters than those that were named
         return dict(zip(names, struct.unpack_from(f"={len(names)}Q", answer, 8), strict=True))

@@ -112,7 +112,7 @@ class PortSettings(Ethtool):
         words = self.link_mode_words()
         if not words:
             return None
-        return self._ask(struct.pack("=I11xb", _GLINKSETTINGS, words), _LINK.size + 3 * 4 * words)
+        return self.ask(struct.pack("=I11xb", _GLINKSETTINGS, words), _LINK.size + 3 * 4 * words)
 
     def _link_settings(self) -> dict[str, Any] | None:
         raw = self._raw_link()
