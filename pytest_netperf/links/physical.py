@@ -22,6 +22,7 @@ from pytest_netperf.links.namespace import Namespace
 from pytest_netperf.links.pair import Pair, lab_addresses
 from pytest_netperf.links.port_asked import AskedSettings, asked_text
 from pytest_netperf.links.port_home import Trip, bring_home
+from pytest_netperf.links.port_inventory import read_inventory
 from pytest_netperf.links.port_journal import PortClaim, PortJournal, journals
 from pytest_netperf.links.port_lend import begin_journal, lend
 from pytest_netperf.links.port_refusal import read_machine_use, refusals
@@ -76,6 +77,7 @@ class PhysicalPair(Pair):
             if self._asked:
                 self.facts["settings"] = self.both(self._in_force)
             self.facts["negotiated"] = self.both(self._negotiated)
+            self.facts["inventory"] = self.both(lambda end: read_inventory(self.ports[end]["interface"]))
         except BaseException as error:
             problems = self._bring_home()
             if problems:
