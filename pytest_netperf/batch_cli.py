@@ -153,4 +153,16 @@ def _sampling(asked: argparse.Namespace, lot: Lot) -> list[SamplingCheck]:
         if not 0 < quality < 1:
             raise ConfigError(f"--limiting-quality {asked.limiting_quality}: must lie between 0 % and 100 %")
         checks.append(check_c0(inspected(lot, asked.lot_size), quality))
-    return checks
+    return [_of_simulated(check) for check in checks] if lot.simulated else checks
+
+
+def _of_simulated(check: SamplingCheck) -> SamplingCheck:
+    """Simulated devices are no sample of anything."""
+    import msgspec
+
+    return msgspec.structs.replace(
+        check,
+        decision="undecided",
+        reason="SIMULATED: no device was inspected.",
+        next_step="Test devices.",
+    )

@@ -11,6 +11,7 @@ import msgspec
 from pytest_netperf.batch.facts import RowName, RunFacts, facts_of
 from pytest_netperf.errors import ConfigError, RecordError
 from pytest_netperf.record.canonical import encode
+from pytest_netperf.record.evidence_store import FOLDER as EVIDENCE
 from pytest_netperf.record.schema import Planned, RunInfo, Sheet
 
 __all__ = ["BATCH_FILE", "read_folder"]
@@ -49,6 +50,8 @@ def read_folder(folder: Path, names: dict[str, RowName], problems: list[str], re
                 problems.append(f"{shown} is a sheet that was half written; its rows are in the journal.")
         for name in sorted(files):
             path = Path(where, name)
+            if path.parent.parent.name == EVIDENCE and name != "sheet.json":
+                continue
             if path.suffix == ".jsonl" and path.parent.name == "journals":
                 journals.append(path)
             elif path.suffix != ".json" or name == BATCH_FILE:

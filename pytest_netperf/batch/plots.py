@@ -67,7 +67,7 @@ def pareto_plot(rows: Sequence[ParetoRow]) -> str:
     """A bar for each failing row, hatched where it no longer fails, and the cumulative share in words."""
     if not rows:
         return ""
-    width, step = 640.0, 19.0
+    width, step = 760.0, 19.0
     most = max(row.devices for row in rows)
     parts = [
         '<defs><pattern id="gone" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
@@ -76,15 +76,15 @@ def pareto_plot(rows: Sequence[ParetoRow]) -> str:
     ]
     for index, row in enumerate(rows):
         top = 2 + index * step
-        whole, still = 230 * row.devices / most, 230 * row.still / most
-        parts.append(_text(300, top + 11, _shortened(row.label, 52), "label end"))
+        whole, still = 200 * row.devices / most, 200 * row.still / most
+        parts.append(_text(430, top + 11, _shortened(row.label, 74), "label end"))
         parts.append(
-            f'<rect class="frame" x="306" y="{_n(top + 2)}" width="{_n(whole)}" height="11" fill="url(#gone)"/>'
+            f'<rect class="frame" x="436" y="{_n(top + 2)}" width="{_n(whole)}" height="11" fill="url(#gone)"/>'
         )
         if row.still:
-            parts.append(f'<rect class="hbar" x="306" y="{_n(top + 2)}" width="{_n(still)}" height="11"/>')
+            parts.append(f'<rect class="hbar" x="436" y="{_n(top + 2)}" width="{_n(still)}" height="11"/>')
         parts.append(
-            _text(306 + whole + 5, top + 11, f"{row.devices}, {row.still} still; {100 * row.cumulative:.0f} %", "label")
+            _text(436 + whole + 5, top + 11, f"{row.devices}, {row.still} still; {100 * row.cumulative:.0f} %", "label")
         )
     names = ", ".join(f"{row.label}: {row.devices}" for row in rows)
     return _svg(width, 4 + step * len(rows), f"Devices of which each row failed: {names}", parts)

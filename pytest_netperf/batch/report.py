@@ -16,7 +16,7 @@ import msgspec
 
 from pytest_netperf.batch.folder import BATCH_FILE
 from pytest_netperf.batch.plots import histogram_plot, pareto_plot, trend_plot
-from pytest_netperf.batch.summary import Batch, Proportion
+from pytest_netperf.batch.summary import SIMULATED, Batch, Proportion
 from pytest_netperf.errors import RecordError
 from pytest_netperf.record.canonical import encode, sha256
 from pytest_netperf.record.wording import moment_text, printable, value_text
@@ -71,7 +71,7 @@ def batch_html(batch: Batch) -> bytes:
         pareto=Markup(pareto_plot(batch.pareto[:20])),
         rows=[(row, Markup(histogram_plot(row))) for row in batch.rows],
         golden=[(line, Markup(trend_plot(line))) for line in batch.golden],
-        units=sorted(batch.units, key=lambda unit: _ORDER[_look(unit.last)])[:_UNITS_SHOWN],
+        units=sorted(batch.units, key=lambda unit: _ORDER.get(unit.last.removesuffix(SIMULATED), 1))[:_UNITS_SHOWN],
         hidden=max(0, len(batch.units) - _UNITS_SHOWN),
         json_sha256=sha256(batch_json(batch)),
     )
@@ -128,7 +128,8 @@ def share_text(share: Proportion) -> str:
     return f"{share.k} of {share.n} ({100 * share.share:.1f} %; {100 * share.low:.1f} to {100 * share.high:.1f} %)"
 
 
-_ORDER = {"fail": 0, "unproven": 1, "pass": 2}
+_ORDER = {"REJECTED": 0, "NOT PROVEN": 1, "ACCEPTED WITH WAIVER": 2, "ACCEPTED": 3}
+"""Of the table of devices."""
 
 
 def _look(verdict: str) -> str:

@@ -12,6 +12,7 @@ from pytest_netperf.batch.lot import Lot, Unit
 from pytest_netperf.batch.row_statistics import row_statistics
 from pytest_netperf.batch.sampling import Inspected
 from pytest_netperf.batch.summary import (
+    SIMULATED,
     Batch,
     Counts,
     Outlier,
@@ -26,7 +27,6 @@ from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
 
 __all__ = ["inspected", "proportion", "require_scipy", "summarise"]
 
-_SIMULATED = " (SIMULATED)"
 _MOST_OUTLIERS = 60
 
 
@@ -81,7 +81,7 @@ def summarise(
 ) -> Batch:
     """All figures of the page. ``names`` may hold rows of other lots; those that this one lacks are left out."""
     units = lot.units
-    mark = _SIMULATED if lot.simulated else ""
+    mark = SIMULATED if lot.simulated else ""
     first, last = (
         Counter(run.verdict.value for run in runs) for runs in ([u.first for u in units], [u.last for u in units])
     )
@@ -166,7 +166,7 @@ def _stations(units: Sequence[Unit]) -> list[Station]:
 
 
 def _line(unit: Unit, last: RunFacts) -> UnitLine:
-    mark = _SIMULATED if last.simulated else ""
+    mark = SIMULATED if last.simulated else ""
     return UnitLine(
         serial=unit.serial,
         runs=len(unit.runs),

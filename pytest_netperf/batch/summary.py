@@ -8,6 +8,7 @@ import msgspec
 
 __all__ = [
     "BATCH_VERSION",
+    "SIMULATED",
     "Batch",
     "Counts",
     "Golden",
@@ -23,6 +24,9 @@ __all__ = [
 ]
 
 BATCH_VERSION = "1.0"
+
+SIMULATED = " (SIMULATED)"
+"""Behind the verdict of a simulated device, so that no reader of the figures takes it for one of hardware."""
 
 
 class Proportion(msgspec.Struct, frozen=True):

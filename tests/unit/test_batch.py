@@ -108,7 +108,8 @@ def test_a_later_worse_run_replaces_an_acceptance(tmp_path):
 
 def test_simulated_sheets_never_make_an_accepted_device(tmp_path):
     sheet_of(tmp_path / "all", "SN-1", simulated=True)
-    page = batch(tmp_path / "all")
+    page = batch(tmp_path / "all", "--lot-size", "9", "--aql", "6.5", "--inspection-level", "S-1")
+    assert page["sampling"][0]["decision"] == "undecided"
     assert page["simulated"]
     assert page["accepted_units"] == 0
     assert counts(page) == {"ACCEPTED (SIMULATED)": (1, 1)}
