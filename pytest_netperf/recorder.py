@@ -278,13 +278,15 @@ class Recorder:
         import msgspec
 
         from pytest_netperf.record.schema import Section
+        from pytest_netperf.record.sheet_file import sealed
 
         name = "pytest_netperf_sheet_sections"
         try:
             asked = self._config.hook.pytest_netperf_sheet_sections
             answers = asked(config=self._config, device=sheet.device, sheet=sheet)
             plain = msgspec.to_builtins([section for answer in answers for section in answer])
-            return msgspec.structs.replace(sheet, sections=msgspec.convert(plain, tuple[Section, ...]))
+            sections = msgspec.convert(plain, tuple[Section, ...])
+            return sealed(msgspec.structs.replace(sheet, sections=sections)) if sections else sheet
         except Exception as error:  # noqa: BLE001 - a hook of the user's may raise anything
             self._problem(f"a {name} hook, for {sheet.device.serial}: {type(error).__name__}: {error}")
             return sheet

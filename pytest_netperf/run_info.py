@@ -92,7 +92,12 @@ def _device(device: Device) -> DeviceRecord:
 
 def _files(options: Options, bench: Bench) -> tuple[EvidenceFile, ...]:
     """What the result rests on, kept below the output folder."""
-    given = (("bench file", bench.path), ("limits file", options.limits), ("waivers file", options.waivers))
+    given: list[tuple[str, str | Path | None]] = [
+        ("bench file", bench.path),
+        ("limits file", options.limits),
+        ("waivers file", options.waivers),
+        *(("baselines file", file) for file in _baselines(options, bench)),
+    ]
     kept = [keep_file(options.output, what, Path(path)) for what, path in given if path is not None]
     return tuple(file for file in kept if file is not None)
 

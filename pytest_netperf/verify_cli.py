@@ -37,11 +37,13 @@ def run(asked: argparse.Namespace) -> int:
     """Look at each sheet; 0 when everything that it takes is here and agrees, 1 when not."""
     import json
 
-    from pytest_netperf.record.verify import verify_sheet
+    from pytest_netperf.record.verify import Verifier
 
+    verifier = Verifier()
     results = []
-    for path in dict.fromkeys(sheet for given in asked.sheets for sheet in _sheets(given)):
-        findings = [*verify_sheet(path), *_signatures(path.parent, asked.trust)]
+    sheets = dict.fromkeys(sheet for given in asked.sheets for sheet in _sheets(given))
+    for path in sorted(sheets, key=lambda path: path.parent.name):  # those of one run after each other
+        findings = [*verifier.verify(path), *_signatures(path.parent, asked.trust)]
         good = not any(finding.result in ("broken", "missing") for finding in findings)
         results.append((path, good, findings))
     if asked.json:

@@ -154,7 +154,7 @@ class EvidenceFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file that the result rests on. From the machine."""
 
     what: str
-    """What it is: "bench file", "limits file", "waivers file"."""
+    """What it is: "bench file", "limits file", "waivers file", "baselines file"."""
     name: str
     """The path as the user gave it."""
     sha256: str
@@ -469,7 +469,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Where the newest other journal of the output folder ended when this run began."""
 
 
-class Sheet(msgspec.Struct, frozen=True, kw_only=True):
+class Sheet(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """The acceptance sheet of one device of one run. From the controller."""
 
     schema_version: str = SCHEMA_VERSION

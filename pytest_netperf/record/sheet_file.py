@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ __all__ = ["digest_of", "folder_name", "major_version", "parse_sheet", "read_she
 
 _MAJOR = int(SCHEMA_VERSION.split(".")[0])
 _DIGEST = "digest"
+_known: weakref.WeakValueDictionary[str, Sheet] = weakref.WeakValueDictionary()
+"""Digest -> the sheet that was sealed with it: canonical JSON takes longer than everything else of a sheet.json."""
 _OWN_FOLDERS = ("evidence", "journals")
 _NAME_BYTES = 200  # file systems take 255; room for suffixes
 
@@ -38,9 +41,14 @@ def folder_name(text: str) -> str:
 
 
 def sealed(sheet: Sheet) -> Sheet:
-    """The sheet without numbers that are none, and with its digest."""
+    """The sheet without numbers that are none, and with its digest; a sealed one comes back as it is."""
+    if sheet.digest is not None and _known.get(sheet.digest) is sheet:
+        return sheet
     clean = msgspec.structs.replace(sheet, rows=tuple(map(clean_row, sheet.rows)), digest=None)
-    return msgspec.structs.replace(clean, digest=digest_of(msgspec.json.decode(encode(clean))))
+    done = msgspec.structs.replace(clean, digest=digest_of(msgspec.json.decode(encode(clean))))
+    assert done.digest is not None
+    _known[done.digest] = done
+    return done
 
 
 def sheet_bytes(sheet: Sheet) -> bytes:

@@ -6,7 +6,7 @@ anew; only a signature, or a digest that is kept elsewhere, shows that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,10 +18,10 @@ from pytest_netperf.record.chain import Chain, check_chain
 from pytest_netperf.record.journal import JournalContents, WrittenSheet, read_journal
 from pytest_netperf.record.ledger import build_sheets
 from pytest_netperf.record.manifest import SUMS
-from pytest_netperf.record.schema import Sheet
+from pytest_netperf.record.schema import Planned, Row, Sheet
 from pytest_netperf.record.sheet_file import digest_of, parse_sheet, sealed
 
-__all__ = ["Finding", "verify_sheet"]
+__all__ = ["Finding", "Verifier", "verify_sheet"]
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -34,7 +34,50 @@ class Finding(msgspec.Struct, frozen=True):
 
 def verify_sheet(path: Path) -> list[Finding]:
     """Everything about a sheet.json and the files beside it. Raises RecordError when that is no sheet at all."""
-    path = Path(path)
+    return Verifier().verify(path)
+
+
+class Verifier:
+    """Verifies sheets one after the other; a journal that several of them were made from is read once."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Path, _Opened] | None = None
+
+    def verify(self, path: Path) -> list[Finding]:
+        """Everything about a sheet.json and the files beside it. Raises RecordError when that is no sheet at all."""
+        return _verify(Path(path), self._open)
+
+    def _open(self, place: Path) -> _Opened:
+        if self._last is None or self._last[0] != place:
+            self._last = place, _open(place)
+        return self._last[1]
+
+
+class _Opened:
+    """A journal, looked at once."""
+
+    def __init__(self, chain: Chain, contents: JournalContents | None, problem: str | None) -> None:
+        self.chain = chain
+        self.contents = contents
+        self.problem = problem
+        self.previous: list[Finding] | None = None
+        self.planned: dict[str, list[Planned]] = {}
+        self.rows: dict[str, list[Row]] = {}
+        for plan in contents.planned if contents is not None else ():
+            self.planned.setdefault(plan.device.serial, []).append(plan)
+        for row in contents.rows if contents is not None else ():
+            self.rows.setdefault(row.device.serial, []).append(row)
+
+
+def _open(place: Path) -> _Opened:
+    chain = check_chain(place.read_bytes())
+    try:
+        return _Opened(chain, read_journal(place), None)
+    except RecordError as error:
+        return _Opened(chain, None, str(error))
+
+
+def _verify(path: Path, opened: Callable[[Path], _Opened]) -> list[Finding]:
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -48,7 +91,7 @@ def verify_sheet(path: Path) -> list[Finding]:
         *_digest(data, sheet),
         *_sums(path),
         *_evidence(sheet, output),
-        *_journal(sheet, path, output),
+        *_journal(sheet, path, output, opened),
         *_earlier(sheet, output),
     ]
 
@@ -109,7 +152,7 @@ def _evidence(sheet: Sheet, output: Path) -> Iterator[Finding]:
             yield Finding("proven", f"the kept copy of the {file.what} has the digest on the sheet")
 
 
-def _journal(sheet: Sheet, path: Path, output: Path) -> Iterator[Finding]:
+def _journal(sheet: Sheet, path: Path, output: Path, opened: Callable[[Path], _Opened]) -> Iterator[Finding]:
     """The sheet against the journal of its run."""
     if sheet.journal is None:
         yield Finding(
@@ -118,11 +161,11 @@ def _journal(sheet: Sheet, path: Path, output: Path) -> Iterator[Finding]:
         return
     place, number = output / sheet.journal.path, sheet.journal.line
     try:
-        data = place.read_bytes()
+        journal = opened(place)
     except OSError:
         yield Finding("missing", f"the journal is not here: {sheet.journal.path}")
         return
-    chain = check_chain(data)
+    chain = journal.chain
     for problem in chain.problems:
         yield Finding("broken", f"journal {sheet.journal.path}: {problem}")
     if chain.digests[number : number + 1] != (sheet.journal.sha256,):
@@ -134,14 +177,14 @@ def _journal(sheet: Sheet, path: Path, output: Path) -> Iterator[Finding]:
         yield Finding(
             "proven", f"the journal is whole: {len(chain.digests)} lines, each with the digest of the one before"
         )
-    try:
-        contents = read_journal(place)
-    except RecordError as error:
-        yield Finding("broken", str(error))
+    if journal.contents is None:
+        yield Finding("broken", journal.problem or "the journal cannot be read")
         return
-    yield from _sealed(sheet, path, output, contents, chain)
-    yield _same_rows(sheet, contents)
-    yield from _previous(contents, output)
+    yield from _sealed(sheet, path, output, journal.contents, chain)
+    yield _same_rows(sheet, journal, journal.contents)
+    if journal.previous is None:
+        journal.previous = list(_previous(journal.contents, output))
+    yield from journal.previous
 
 
 def _sealed(sheet: Sheet, path: Path, output: Path, contents: JournalContents, chain: Chain) -> Iterator[Finding]:
@@ -179,13 +222,13 @@ def _files(written: WrittenSheet, output: Path) -> Iterator[Finding]:
             yield Finding("broken", f"{file.name} was changed after the run: the journal has another digest")
 
 
-def _same_rows(sheet: Sheet, contents: JournalContents) -> Finding:
+def _same_rows(sheet: Sheet, journal: _Opened, contents: JournalContents) -> Finding:
     """Make the sheet again from the journal, with the waivers that it names, and compare what counts."""
     covering = [waiver.until for waiver in sheet.waivers if waiver.covers]
     sheets = build_sheets(
         contents.run,
-        contents.planned,
-        contents.rows,
+        journal.planned.get(sheet.device.serial, ()),
+        journal.rows.get(sheet.device.serial, ()),
         running=contents.running,
         complete=contents.complete,
         finished_at=contents.finished_at,
