@@ -150,6 +150,7 @@ class Iperf3:
 
     def _measure(self, protocol: Literal["tcp", "udp"], arguments: dict[str, Any]) -> Measurement:
         from pytest_netperf.judge.decision import get_rule
+        from pytest_netperf.long_runs import keeper_of
         from pytest_netperf.observe.measure import measure
 
         running, options, engine = self._session.running(), self._session.options, self._session.engine
@@ -180,6 +181,8 @@ class Iperf3:
                     tell=live_view.teller(self._session, running, call, workload, number + 1, enough),
                     probes=probes,
                     rtt=running.plan is not None and running.plan.method.rtt,
+                    soak=call.profile is not None and call.profile.name == "soak",
+                    keep=keeper_of(self._session, running, workload),
                 )
                 call.runs.append(measurement)
         except NetperfError as error:

@@ -174,6 +174,8 @@ for _name, _unit, _better, _description, _how, *_aliases in (
     ("dut_cpu", "ratio", "lower", "CPU load of the device", "read on the device"),
     ("temperature", "degC", "lower", "highest temperature", "sensors of the device or a meter"),
     ("power", "W", "lower", "electrical power taken", "a meter"),
+    ("drift", "ratio", "lower", "fall of the throughput from the first third of a long run to the last",
+     "intervals at the receiver"),
     ("link_speed", "bit/s", "higher", "negotiated speed of the port", "ethtool"),
     ("mtu", "B", "higher", "largest IP packet that crosses the link", "probed with the don't-fragment bit"),
     ("pcie_bandwidth", "bit/s", "higher", "usable bandwidth of the slowest hop of the bus", "PCIe link status"),

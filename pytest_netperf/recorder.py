@@ -23,6 +23,7 @@ from pytest_netperf.errors import RecordError
 if TYPE_CHECKING:
     from pytest_netperf.collection import ItemPlan
     from pytest_netperf.record.journal import JournalLine
+    from pytest_netperf.record.stretch import Stretch
     from pytest_netperf.record.run_record import RunRecord
     from pytest_netperf.record.schema import JournalLink, Planned, Row, RunInfo, Sheet
     from pytest_netperf.report.sheet import SheetPaths
@@ -97,6 +98,7 @@ class Recorder:
         self._kept: list[str] = []
         self._plan_known = False
         self._store: StoreWriter | None = None
+        session.keep_stretch = self._stretch
         self._not_stored: str | None = None
 
     def plan(self, planned: list[Planned]) -> None:
@@ -156,6 +158,11 @@ class Recorder:
             self._begin()
         if nodeid in self._planned and self._record is not None:
             self._record.running(nodeid)
+
+    def _stretch(self, stretch: Stretch) -> None:
+        """A measurement of this process goes on."""
+        if self._record is not None:
+            self._record.stretch(stretch)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

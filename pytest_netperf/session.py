@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pytest_netperf.observe.measure import Measurement
     from pytest_netperf.record.history_store import HistoryKey, HistoryStore
     from pytest_netperf.record.schema import TesterReference
+    from pytest_netperf.record.stretch import Stretch
     from pytest_netperf.traffic.engine import Engine
     from pytest_netperf.traffic.result import Workload
 
@@ -153,6 +154,8 @@ class NetperfSession:
         self._history: HistoryStore | None = None
         self._handles: dict[LinkPlan, LinkHandle] = {}
         self._count = 0
+        self.keep_stretch: Callable[[Stretch], None] | None = None
+        """Writes what a long measurement shows into the journal; None in a worker of xdist, which has none."""
 
     def handle(self, plan: LinkPlan) -> LinkHandle:
         """The handle of a planned link; the same one for every test with the same plan."""

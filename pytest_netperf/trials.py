@@ -13,7 +13,7 @@ from pytest_netperf.judge.doubts import Findings, examine
 from pytest_netperf.judge.port_evidence import port_facts_of
 from pytest_netperf.judge.probe_values import probe_facts, probe_values
 from pytest_netperf.judge.run_to_run import HISTORY
-from pytest_netperf.judge.soak import soak_facts
+from pytest_netperf.judge.soak import course_facts, drift_of, soak_facts
 from pytest_netperf.judge.throughput import method_facts
 from pytest_netperf.judge.values import traffic_values
 from pytest_netperf.judge.wire import wire_rates
@@ -153,6 +153,8 @@ def _trial_of_run(
     values = traffic_values(result, measurement.observation, mtu_bytes=mtu, speed_bps=speed_bps)
     probed, errors = probe_values(measurement.observation.probes)
     values |= probed
+    points, source = _series(result.flows)
+    values |= drift_of(points, soak=bool(measurement.observation.course))
     conditions = conditions_of(plan, workload)
     points, source = _series(result.flows)
     return Trial(
@@ -175,7 +177,7 @@ def _trial_of_run(
                 "rate_explained": findings.rate_explained,
                 **method_facts(call.profile, call.run_to_run),
                 **({HISTORY: call.history.name} if call.history is not None else {}),
-                **soak_facts(points),
+                **soak_facts(points, soak=bool(measurement.observation.course)),
                 **({"wire_from": wire.source} if wire is not None else {}),
                 **{f"measured_{name}": values[name] for name in _ON_THE_SHEET if values.get(name) is not None},
                 **({"not_stopped_because": call.not_stopped} if call.not_stopped else {}),
@@ -321,6 +323,7 @@ def _facts(measurement: Measurement) -> dict[str, Any]:
         facts |= {f"host_{name}": list(value) if isinstance(value, tuple) else value for name, value in host.items()}
     facts |= port_facts_of(seen)
     facts |= probe_facts(seen.probes)
+    facts |= course_facts(seen.course)
     if seen.latency is not None:
         facts |= {f"rtt_{name}": value for name, value in msgspec.structs.asdict(seen.latency).items()}
     return {name: value for name, value in facts.items() if value is not None and value != []}

@@ -15,7 +15,7 @@ __all__ = ["RTT_QUANTITIES", "TRAFFIC_QUANTITIES", "traffic_values"]
 TRAFFIC_QUANTITIES = frozenset(
     {
         "throughput", "mtu", "link_speed", "retransmits", "frame_loss_ratio", "jitter", "tester_cpu", "errors",
-        "carrier_changes", "frame_rate", "wire_rate",
+        "carrier_changes", "frame_rate", "wire_rate", "drift",
     }
 )  # fmt: skip
 """What a traffic run can measure: the keys that `traffic_values` may have."""

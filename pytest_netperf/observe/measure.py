@@ -97,7 +97,7 @@ def measure(
         if latency is not None:
             latency.begin()
         try:
-            course = Course(link, workload, watch, keep) if soak or workload.duration_s >= LONG_S else None
+            course = Course(link, workload, watch, probing, keep) if soak or workload.duration_s >= LONG_S else None
             result = engine.run(link, workload, course or watch)
         finally:
             probing.end()

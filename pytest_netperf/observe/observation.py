@@ -10,6 +10,7 @@ __all__ = [
     "BusyProcess",
     "Host",
     "Latency",
+    "Moment",
     "Observation",
     "PcieHop",
     "PortCounters",
@@ -206,6 +207,20 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
     """Of these, without an answer."""
 
 
+class Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """One second of the course of a long run."""
+
+    at_s: float
+    """After the traffic began, omitted seconds included."""
+    cpu_busy: float
+    """Of the busiest CPU of the tester, since the moment before."""
+    errors: int
+    """Receive and transmit errors of both ports since the traffic began."""
+    carrier_changes: int
+    temperature_c: float | None
+    """The hottest sensor of this machine, at most 10 s old; None where it has none."""
+
+
 class ProbeReading(msgspec.Struct, frozen=True, kw_only=True):
     """What one probe (`observe.probe`) said of one run."""
 
@@ -243,6 +258,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     temperatures_c: tuple[float, ...] = ()
     """The hottest sensor of this machine, every 10 s of the traffic; empty where it has none."""
     probes: tuple[ProbeReading, ...] = ()
+    course: tuple[Moment, ...] = ()
+    """Of a long run, and of a soak: one a second."""
     latency: Latency | None = None
     """None: nobody asked for it."""
     a_port_before: PortFacts | None = None

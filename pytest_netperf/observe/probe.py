@@ -100,6 +100,10 @@ class Probing:
         for one in self._each:
             one.take(self._began_s)
 
+    def news(self) -> list[tuple[str, float, float]]:
+        """(quantity, seconds after the traffic began, value) of each reading since this was asked last."""
+        return [(one.probe.quantity, at_s, value) for one in self._each for at_s, value in one.news()]
+
     def readings(self) -> tuple[ProbeReading, ...]:
         """What each of them says."""
         return tuple(one.reading() for one in self._each)
@@ -111,8 +115,8 @@ class _One:
     def __init__(self, probe: Probe) -> None:
         self.probe = probe
         self._taken: list[tuple[float, Any]] = []
-        self._outside = 0
         self._missed: list[str] = []
+        self._told = 0
         self._error: str | None = None
 
     def take(self, began_s: float, *, meanwhile: bool = False) -> None:
@@ -133,6 +137,13 @@ class _One:
     def shift(self) -> None:
         """What was read so far was read before the traffic: at 0 s at the latest."""
         self._taken = [(min(0.0, at_s), value) for at_s, value in self._taken]
+
+    def news(self) -> list[tuple[float, float]]:
+        if self.probe.between is not None:
+            return []
+        new = self._taken[self._told :]
+        self._told += len(new)
+        return [(round(at_s, 3), float(value)) for at_s, value in new]
 
     def reading(self) -> ProbeReading:
         probe = self.probe

@@ -10,6 +10,7 @@ JSON object:
 | run      | RunInfo                                      | first                            |
 | plan     | list of Planned                              | after collection                 |
 | running  | test (node id), at                           | as a test starts                 |
+| stretch  | Stretch: its latest seconds                  | every 2 s of a long measurement  |
 | row      | row (Row), outcome of its phase              | as a row is judged               |
 | finished | at, exit_status                              | as the run ends                  |
 | sheet    | WrittenSheet: verdict, digest, files         | as a sheet of the run is written |
@@ -37,6 +38,7 @@ from pytest_netperf.errors import RecordError
 from pytest_netperf.record.canonical import clean_row, encode, sha256
 from pytest_netperf.record.migrate import upgrade_run
 from pytest_netperf.record.schema import DeviceVerdict, JournalLink, JournalSeal, Planned, Row, RunInfo, State
+from pytest_netperf.record.stretch import Stretch, rows_of_stretches
 
 __all__ = [
     "JOURNAL_VERSION",
@@ -200,6 +202,10 @@ class Journal:
         """Write that a test (node id) has started."""
         self._append("running", _Running(test, _now()))
 
+    def stretch(self, stretch: Stretch) -> None:
+        """Write what a long measurement showed in its latest seconds."""
+        self._append("stretch", stretch)
+
     def row(self, row: Row, outcome: str = "") -> None:
         """Write a judged row, with the outcome of the pytest phase it came with (passed, failed, skipped)."""
         self._append("row", _RowEvent(clean_row(row), outcome))
@@ -294,7 +300,8 @@ def journal_lines(path: Path) -> list[JournalLine]:
     """
     lines, _ = _intact_lines(path, _read(path), [])
     found = {
-        line.n: JournalLine(line.n, line.kind, digest, major_of(line.journal), bytes(line.body)) for line, digest in lines
+        line.n: JournalLine(line.n, line.kind, digest, major_of(line.journal), bytes(line.body))
+        for line, digest in lines
     }
     return [found[n] for n in sorted(found)]
 
@@ -381,6 +388,7 @@ def _replay(
     runs: list[RunInfo] = []
     planned: list[Planned] | None = None
     rows: list[_RowEvent] = []
+    stretches: list[Stretch] = []
     arrived: dict[str, set[str]] = {}  # test that started -> ids that arrived since
     finish: _Finished | None = None
     started: str | None = None
@@ -401,6 +409,8 @@ def _replay(
                     running = msgspec.json.decode(line.body, type=_Running)
                     arrived[running.test] = set()
                     started = started or running.at
+                case "stretch":
+                    stretches.append(msgspec.json.decode(line.body, type=Stretch))
                 case "row":
                     event = msgspec.json.decode(line.body, type=_RowEvent)
                     rows.append(event)
@@ -429,16 +439,19 @@ def _replay(
     due: dict[str, set[str]] = {}
     for plan in planned or ():
         due.setdefault(plan.test, set()).add(plan.id)
+    unfinished = [test for test, ids in arrived.items() if due.get(test, set()) - ids]
+    here = {event.row.id for event in rows if event.row.test in unfinished}
+    kept = rows_of_stretches(stretches, planned or (), unfinished, here)
     run = runs[0] if runs else RunInfo(run_id=path.stem, started_at=started or "")
     return JournalContents(
         path=path,
         sha256=sha256(data),
         run=run,
         planned=tuple(planned or ()),
-        rows=tuple(event.row for event in rows),
-        outcomes=tuple(event.outcome for event in rows),
+        rows=(*(event.row for event in rows), *kept),
+        outcomes=(*(event.outcome for event in rows), *("" for _ in kept)),
         started=tuple(arrived),
-        running=tuple(test for test, ids in arrived.items() if due.get(test, set()) - ids),
+        running=tuple(unfinished),
         finished_at=finish.at if finish else None,
         exit_status=finish.exit_status if finish else None,
         complete=finish is not None and finish.exit_status in (0, 1) and planned is not None and not damaged,

@@ -18,6 +18,7 @@ from pytest_netperf.record.ledger import build_sheets
 from pytest_netperf.record.manifest import written_files
 from pytest_netperf.record.rescue import rescued_journal
 from pytest_netperf.record.schema import JournalLink, Planned, Row, RunInfo, Sheet
+from pytest_netperf.record.stretch import Stretch
 
 __all__ = ["RunRecord"]
 
@@ -70,6 +71,10 @@ class RunRecord:
     def running(self, test: str) -> None:
         """A test has started."""
         self._write(lambda journal: journal.running(test))
+
+    def stretch(self, stretch: Stretch) -> None:
+        """A long measurement goes on."""
+        self._write(lambda journal: journal.stretch(stretch))
 
     def row(self, row: Row, outcome: str) -> None:
         """A row was judged."""

@@ -33,6 +33,7 @@ from pytest_netperf.report.language import DEFAULT_LANGUAGE, Words, load_words
 from pytest_netperf.report.legend import device_legend, row_legend, verdict_class
 from pytest_netperf.report.plots import bullet_graph, throughput_plot
 from pytest_netperf.report.reference import reference_table, reference_text, tester_text
+from pytest_netperf.report.soak_plot import soak_sections
 from pytest_netperf.report.state_section import state_sections
 from pytest_netperf.report.sweep_section import sweep_sections
 
@@ -74,6 +75,7 @@ def page_context(
         "rules": list(dict.fromkeys((row.rule, typeset(row.risk)) for row in sheet.rows if row.rule and row.risk)),
         "runs": list(_runs(sheet.rows, w)),
         "sweeps": sweep_sections(sheet.rows, w),
+        "soaks": soak_sections(sheet.rows, w),
         "states": [
             {**section, "table": [list(map(typeset, line)) for line in section["table"]]}
             for section in state_sections(sheet.rows, w)

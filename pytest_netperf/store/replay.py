@@ -10,6 +10,7 @@ from pytest_netperf.judge.verdict import DeviceVerdict
 from pytest_netperf.record.journal import JournalLine, WrittenSheet
 from pytest_netperf.record.ledger import build_sheets
 from pytest_netperf.record.schema import Planned, Row, RunInfo, Sheet
+from pytest_netperf.record.stretch import Stretch, rows_of_stretches
 from pytest_netperf.store.write import run_of
 
 __all__ = ["sheets_of"]
@@ -39,6 +40,7 @@ def sheets_of(events: Sequence[JournalLine]) -> list[Sheet]:
     run: RunInfo | None = None
     planned: list[Planned] | None = None
     rows: list[Row] = []
+    stretches: list[Stretch] = []
     arrived: dict[str, set[str]] = {}
     finish: _Finished | None = None
     said: dict[str, DeviceVerdict] = {}
@@ -50,6 +52,8 @@ def sheets_of(events: Sequence[JournalLine]) -> list[Sheet]:
                 planned = (planned or []) + msgspec.json.decode(event.body, type=list[Planned])
             case "running":
                 arrived[msgspec.json.decode(event.body, type=_Running).test] = set()
+            case "stretch":
+                stretches.append(msgspec.json.decode(event.body, type=Stretch))
             case "row":
                 row = msgspec.json.decode(event.body, type=_RowBody).row
                 rows.append(row)
@@ -65,13 +69,15 @@ def sheets_of(events: Sequence[JournalLine]) -> list[Sheet]:
     due: dict[str, set[str]] = {}
     for plan in planned or ():
         due.setdefault(plan.test, set()).add(plan.id)
+    running = [test for test, ids in arrived.items() if due.get(test, set()) - ids]
+    rows += rows_of_stretches(stretches, planned or (), running, {row.id for row in rows if row.test in running})
     missing = events[-1].n + 1 - len(events)
     ended = finish is not None and finish.exit_status in (0, 1) and planned is not None
     sheets = build_sheets(
         run,
         planned or (),
         rows,
-        running=[test for test, ids in arrived.items() if due.get(test, set()) - ids],
+        running=running,
         complete=ended and not missing,
         finished_at=finish.at if finish is not None else None,
         state="killed" if finish is None else "complete" if ended else "stopped",

@@ -456,7 +456,7 @@ def test_keys_of_the_sheet() -> None:
 def test_kinds_of_journal_lines() -> None:
     from pytest_netperf.record import journal
 
-    kinds = ("run", "plan", "running", "row", "finished", "sheet", "closed")
+    kinds = ("run", "plan", "running", "stretch", "row", "finished", "sheet", "closed")
     written = [name for name in kinds if hasattr(journal.Journal, name)]
     keys = [field.name for field in msgspec.structs.fields(journal._Line)]
     rows = first_codes("reference/journal.md")

@@ -17,6 +17,7 @@ FOR_ALL = {"errors", "quantities", "units", "physics"}
 JOINTS = {
     "attempts", "baseline_cli", "batch_cli", "bench_check", "bench_cli", "bench_init", "cli", "collection",
     "device_states", "doctor", "doctor_cli", "export_cli", "fixtures", "history", "hookspecs", "live", "live_view",
+    "long_runs",
     "marks", "method_mark", "new_cli", "options", "plugin", "probes", "recorder", "reference", "rows", "run_info",
     "screening", "selftest", "selftest_cli", "series_cli", "session", "sign_cli", "starter", "store_cli",
     "tester_check", "trials", "verify_cli",
@@ -40,6 +41,7 @@ PURE = (
     "record.schema",
     "record.canonical",
     "record.ledger",
+    "record.stretch",
     "record.migrate",
     "record.together",
     "record.waivers",

@@ -388,6 +388,7 @@ DESIGN_LIST = [
     "dut_cpu",
     "temperature",
     "power",
+    "drift",
     "link_speed",
     "mtu",
     "pcie_bandwidth",
