@@ -23,9 +23,9 @@ from pytest_netperf.errors import RecordError
 if TYPE_CHECKING:
     from pytest_netperf.collection import ItemPlan
     from pytest_netperf.record.journal import JournalLine
-    from pytest_netperf.record.stretch import Stretch
     from pytest_netperf.record.run_record import RunRecord
     from pytest_netperf.record.schema import JournalLink, Planned, Row, RunInfo, Sheet
+    from pytest_netperf.record.stretch import Stretch
     from pytest_netperf.report.sheet import SheetPaths
     from pytest_netperf.session import NetperfSession
     from pytest_netperf.store.writer import StoreWriter
