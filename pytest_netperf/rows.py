@@ -326,6 +326,8 @@ def _information(plan: ItemPlan, run: TestRun, trials: list[Trial], rule: Decisi
 
 def _worsened(row: Row, ending: Ending) -> Row:
     verdict = worst((row.verdict, ending.verdict))
+    if verdict is row.verdict and row.reason == ending.reason:  # there is nothing but the ending
+        return row
     if verdict is row.verdict and ending.verdict is Verdict.FAIL:
         evidence = msgspec.structs.replace(row.evidence, facts={**row.evidence.facts, OWN_CHECK: ending.reason})
         return msgspec.structs.replace(row, reason=f"{row.reason} {ending.reason}", evidence=evidence)

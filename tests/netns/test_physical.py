@@ -189,6 +189,7 @@ def test_a_normal_run(lab: Lab, workers: tuple[str, ...]):
     assert lab.ports.mac["a"] in facts["link_port_a_is"]
     assert facts["link_proof"]["mtu_with_df_bytes"] in (1500, 9000)
     assert facts["link_negotiated"]["a"]["speed_bps"] == 10e9
+    assert facts["link_inventory"]["b"]["channels"]["rx"] >= 1
     asked = "tso on, gro on, tx-checksum on"  # port a came with tso off
     assert facts["link_settings"] == dict.fromkeys("ab", f"offloads {asked}")
     assert {row["conditions"]["offloads"] for row in sheet["rows"]} == {asked}
@@ -214,6 +215,23 @@ def test_cold_links_of_ports_by_their_kernel_names_with_addresses(lab: Lab):
     facts = lab.sheet()["rows"][0]["evidence"]["facts"]
     assert "198.18.7.2" in facts["port_a"]
     assert "198.18.7.3" in facts["client_command"]
+
+
+def test_a_link_that_is_not_what_it_is_sold_for_fails_before_any_traffic(lab: Lab):
+    """A veth has no line to negotiate, so its speed is told; the lab forces that of a card down."""
+    (lab.path / "conftest.py").write_text(
+        "from pytest_netperf.judge import port_evidence, precondition\n"
+        "precondition.NO_LINE = port_evidence.NO_LINE = frozenset()\n"
+    )
+    bench = lab.path / "bench.toml"
+    bench.write_text(bench.read_text().replace("10G", "25G"))
+    lab.write(TRAFFIC.replace("mtu=[1500, 9000], ", ""))
+    assert lab.run() == 1, lab.output()
+    lab.assert_home(0.0)
+    (row,) = lab.sheet()["rows"]
+    assert (row["verdict"], row.get("value")) == ("FAIL", None)
+    said = "port {} negotiated 10G full duplex, and the link is one of 25G"
+    assert row["reason"] == f"{said.format('a')}; {said.format('b')}. No traffic was sent."
 
 
 # ---- a run that is killed --------------------------------------------------------------------------------------------
