@@ -95,6 +95,7 @@ def _read(path: Path) -> tuple[dict[str, Any], list[Row], str]:
     import msgspec
 
     from pytest_netperf.record.schema import Row
+    from pytest_netperf.record.sheet_file import digest_of
 
     try:
         if path.stat().st_size > _LARGEST_BYTES:
@@ -112,6 +113,11 @@ def _read(path: Path) -> tuple[dict[str, Any], list[Row], str]:
         if not isinstance(sheet["device"], dict):
             raise TypeError("device is no object")
         rows = msgspec.convert(sheet["rows"], list[Row])
+        if sheet.get("digest") is not None and sheet["digest"] != digest_of(sheet):
+            raise RecordError(
+                f"{path}: this sheet was altered after it was written (its digest is not that of its contents); take "
+                "the original, or make it again from its journal (pytest-netperf sheet)"
+            )
     except (msgspec.MsgspecError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RecordError(f"{path}: this is no sheet.json of pytest-netperf: {error}") from None
     return sheet, rows, hashlib.sha256(data).hexdigest()

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from record_samples import make_row
+from record_samples import RUN, make_row, plan_of
 
 from pytest_netperf import cli
 from pytest_netperf.bench.model_profile import load_baselines, parse_profile
@@ -17,7 +17,9 @@ from pytest_netperf.judge.decision import get_rule
 from pytest_netperf.judge.judgement import Measured
 from pytest_netperf.judge.limit_text import parse_limit
 from pytest_netperf.judge.verdict import Verdict
+from pytest_netperf.record.ledger import build_sheets
 from pytest_netperf.record.schema import Evidence
+from pytest_netperf.record.sheet_file import sealed, sheet_bytes
 
 SHIPPED = Baselines(load_baselines())
 TRAFFIC = {"protocol": "tcp", "direction": "forward", "streams": 1, "ip_version": 4, "simulated": True}
@@ -294,6 +296,21 @@ def test_sheets_that_make_no_baseline(tmp_path, capsys, monkeypatch, changes, sa
     assert cli.main(["baseline", "record", str(sheet)]) == 2
     assert says in capsys.readouterr().err
     assert not list(tmp_path.glob("*.toml"))
+
+
+def test_a_sheet_that_was_altered(tmp_path, capsys):
+    (sheet,) = build_sheets(RUN, plan_of([make_row()]), [make_row()], complete=True)
+    path = tmp_path / "sheet.json"
+    path.write_bytes(sheet_bytes(sealed(sheet)))
+    command = ["baseline", "record", str(path), "-o", str(tmp_path / "golden.toml")]
+    assert cli.main(command) == 0
+    (found,) = load_baselines([tmp_path / "golden.toml"])[-1:]
+    assert (found.model, found.value) == ("R86S-U4", 2.35e9)
+    (tmp_path / "golden.toml").unlink()
+    path.write_bytes(path.read_bytes().replace(b"2350000000", b"2360000000"))
+    assert cli.main(command) == 2
+    assert "this sheet was altered after it was written" in capsys.readouterr().err
+    assert not (tmp_path / "golden.toml").exists()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "\0"])
