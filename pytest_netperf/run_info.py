@@ -103,8 +103,9 @@ def _files(options: Options, bench: Bench) -> tuple[EvidenceFile, ...]:
 
 
 def _baselines(options: Options, bench: Bench) -> dict[str, str | None]:
-    """The user's files of baselines and the SHA-256 of each."""
-    given = [*map(Path, bench.station.baselines), *([options.baseline] if options.baseline is not None else [])]
+    """The user's files of baselines, and those of models, which have some too, with the SHA-256 of each."""
+    named = (*bench.station.baselines, bench.station.profiles, options.profiles, options.baseline)
+    given = [Path(path) for path in named if path is not None]
     files = [file for path in given for file in (sorted(path.glob("*.toml")) if path.is_dir() else [path])]
     return {str(file): _sha256(file) for file in files}
 
