@@ -197,7 +197,7 @@ def test_a_port_that_two_runs_want_and_whose_name_is_taken_meanwhile(
     other = Suite(lab, f"{suite.name}-other")
     other.write({"test_it.py": RATE.replace("DURATION", "1"), "bench.toml": bench_of(suite)})
     second = other.run(BENCH)
-    lab.run(["ip", "link", "add", ends.a, "type", "dummy"]).check()
+    lab.run(["ip", "link", "add", ends.a, "type", "bridge"]).check()
     suite.write({"over": ""})
     done = first.wait(240)
     assert second.returncode == 1, second.stdout
