@@ -56,7 +56,7 @@ def _section(sweep: Sweep, w: Words) -> dict[str, Any]:
             "expected": any(p.expected is not None for p in sweep.points),
             "ceiling": any(p.ceiling is not None for p in sweep.points),
         },
-        "sources": list(dict.fromkeys(p.row.expected_source for p in sweep.points if p.row.expected_source)),
+        "sources": _sources(sweep),
         "points": [
             {
                 "at": axis_value(sweep.swept, point.x),
@@ -74,6 +74,23 @@ def _section(sweep: Sweep, w: Words) -> dict[str, Any]:
             for place, point in enumerate(sweep.points)
         ],
     }
+
+
+def _sources(sweep: Sweep) -> list[str]:
+    """Where the expected values come from; what the sources of several have in common is said once."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for point in sweep.points:
+        if point.row.expected_source:
+            name, colon, rest = point.row.expected_source.partition(": ")
+            if not colon:
+                name, rest = "", name
+            own, _, common = rest.partition("; ")
+            groups.setdefault((name, common), []).append(own)
+    return [
+        f"{f'{name}: ' if name else ''}{own[0].rstrip('.')}{f' (and {len(own) - 1} like it)' if len(own) > 1 else ''}"
+        f"{f'; {common}' if common else '.'}"
+        for (name, common), own in groups.items()
+    ]
 
 
 def _name(sweep: Sweep, w: Words) -> str:

@@ -138,6 +138,21 @@ def test_the_table_beside_it():
     assert section["sources"] == ["A review."]
 
 
+def test_sources_that_share_most_are_said_once():
+    rows = [
+        msgspec.structs.replace(
+            row, expected=5e8, expected_source=f"BOX/pair: Table: {place} at {place}; Ubuntu 22.04; read as Gibit/s."
+        )
+        for place, row in enumerate(swept())
+    ]
+    rows[4] = msgspec.structs.replace(rows[4], expected_source="BOX/golden: Sheet of GOLD-1, row x.")
+    (section,) = sweep_sections(rows, WORDS)
+    assert section["sources"] == [
+        "BOX/pair: Table: 0 at 0 (and 3 like it); Ubuntu 22.04; read as Gibit/s.",
+        "BOX/golden: Sheet of GOLD-1, row x.",
+    ]
+
+
 def test_on_the_sheet():
     rows = swept(others={"note": "<b>"})
     (sheet,) = build_sheets(RUN, plan_of(rows), rows, complete=True)
