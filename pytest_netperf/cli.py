@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -120,6 +121,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except NetperfError as error:
         print(f"pytest-netperf: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # who read the output has seen enough; nothing more may be written into it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 def _sheet(asked: argparse.Namespace) -> int:

@@ -51,10 +51,6 @@ def close_run(
         day=day,
     )
     return [
-        sealed(
-            msgspec.structs.replace(
-                linked(sheet, output), journal=contents.seal, files=(*sheet.files, *files)
-            )
-        )
+        sealed(msgspec.structs.replace(linked(sheet, output), journal=contents.seal, files=(*sheet.files, *files)))
         for sheet in sheets
     ]

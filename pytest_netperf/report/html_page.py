@@ -31,7 +31,6 @@ def sheet_html(
     sheet: Sheet,
     *,
     json_sha256: str | None = None,
-    journal_sha256: str | None = None,
     form: SheetForm | None = None,
 ) -> bytes:
     """The sheet as one HTML file: no script, nothing loaded from elsewhere, every text of a user escaped."""
@@ -39,7 +38,7 @@ def sheet_html(
     clean = sealed(sheet)
     digest = json_sha256 or sha256(sheet_bytes(clean))
     words = load_words(form.language, form.templates)
-    context = page_context(clean, json_sha256=digest, journal_sha256=journal_sha256, words=words)
+    context = page_context(clean, json_sha256=digest, words=words)
     context["logo"] = logo_address(form.logo) if form.logo is not None else None
     context["qr"] = Markup(qr_svg(context["id"], digest))
     return _template(form.templates).render(context).encode("utf-8", "replace")

@@ -47,9 +47,7 @@ _FACTS_OF_U = frozenset({"intervals", "n_eff", "correlation_time_s", "margin_ove
 _UNITS = (("_bps", "bit/s"), ("_ratio", "ratio"), ("_seconds", "s"), ("_bytes", "B"), ("_watts", "W"), ("_s", "s"))
 
 
-def page_context(
-    sheet: Sheet, *, json_sha256: str, journal_sha256: str | None = None, words: Words | None = None
-) -> dict[str, Any]:
+def page_context(sheet: Sheet, *, json_sha256: str, words: Words | None = None) -> dict[str, Any]:
     """Everything that the templates ``sheet.html.j2`` and ``sheet.typ`` name."""
     w = words or load_words(DEFAULT_LANGUAGE)
     notes = _notes(sheet, w)
@@ -95,7 +93,7 @@ def page_context(
         "row_legend": [(v.value, verdict_class(v), meaning, step) for v, meaning, step in row_legend(w)],
         "device_legend": [(v.value, verdict_class(v), meaning, step) for v, meaning, step in device_legend(w)],
         "json_sha256": json_sha256,
-        "journal_sha256": journal_sha256,
+        "journal_sha256": sheet.journal.sha256 if sheet.journal is not None else None,
         "footer": _css_string(
             f"{_shortened(sheet.device.serial)}  \u00b7  {sheet.verdict.value}  \u00b7  "
             + w("sheet.run", run=_shortened(sheet.run_id))

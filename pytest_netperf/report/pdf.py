@@ -38,7 +38,7 @@ _SHOWN = (
 )  # fmt: skip
 
 
-def sheet_pdf(sheet: Sheet, *, journal_sha256: str | None = None, form: SheetForm | None = None) -> bytes:
+def sheet_pdf(sheet: Sheet, *, form: SheetForm | None = None) -> bytes:
     """The sheet as PDF. Raises RecordError when typst refuses the template, ConfigError for a wrong form."""
     import typst
 
@@ -46,7 +46,7 @@ def sheet_pdf(sheet: Sheet, *, journal_sha256: str | None = None, form: SheetFor
     clean = sealed(sheet)
     record = sheet_bytes(clean)
     words = load_words(form.language, form.templates)
-    context = page_context(clean, json_sha256=sha256(record), journal_sha256=journal_sha256, words=words)
+    context = page_context(clean, json_sha256=sha256(record), words=words)
     data = _plain({name: context[name] for name in _SHOWN}, families(words)[0])
     data |= {
         "w": words.texts,

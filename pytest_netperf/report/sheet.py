@@ -61,9 +61,7 @@ def sheet_folder(output_dir: Path, serial: str, run_id: str) -> Path:
     return Path(output_dir) / folder_name(serial) / folder_name(run_id)
 
 
-def write_sheet(
-    sheet: Sheet, output_dir: Path, *, journal_sha256: str | None = None, form: SheetForm | None = None
-) -> SheetPaths:
+def write_sheet(sheet: Sheet, output_dir: Path, *, form: SheetForm | None = None) -> SheetPaths:
     """Write the files of a sheet to ``output_dir/<serial>/<run id>/`` and say where.
 
     sheet.json is written whatever happens to the others, whose failures are told in ``problems``. Raises RecordError
@@ -71,7 +69,7 @@ def write_sheet(
     """
     wanted = sheet_folder(output_dir, sheet.device.serial, sheet.run_id)
     parent, name = wanted.parent, wanted.name
-    files, problems = _render(sheet, form or SheetForm(), journal_sha256)
+    files, problems = _render(sheet, form or SheetForm())
     partial = parent / f".{name}.{secrets.token_hex(4)}.partial"
     try:
         partial.mkdir(parents=True)
@@ -96,12 +94,12 @@ def write_sheet(
     return SheetPaths(folder, {kind: folder / f"sheet.{kind}" for kind in files}, tuple(problems))
 
 
-def _render(sheet: Sheet, form: SheetForm, journal_sha256: str | None) -> tuple[dict[str, bytes], list[str]]:
+def _render(sheet: Sheet, form: SheetForm) -> tuple[dict[str, bytes], list[str]]:
     """Format -> content, and what could not be made: one form that fails must not cost the record."""
     data = sheet_json(sheet)
     makers: dict[str, Callable[[], bytes]] = {
-        "html": lambda: _html(sheet, data, form, journal_sha256),
-        "pdf": lambda: _pdf(sheet, form, journal_sha256),
+        "html": lambda: _html(sheet, data, form),
+        "pdf": lambda: _pdf(sheet, form),
         "csv": lambda: sheets_csv([sheet]),
         "json": lambda: data,
     }
@@ -115,16 +113,16 @@ def _render(sheet: Sheet, form: SheetForm, journal_sha256: str | None) -> tuple[
     return files, problems
 
 
-def _html(sheet: Sheet, data: bytes, form: SheetForm, journal_sha256: str | None) -> bytes:
+def _html(sheet: Sheet, data: bytes, form: SheetForm) -> bytes:
     from pytest_netperf.report.html_page import sheet_html
 
-    return sheet_html(sheet, json_sha256=sha256(data), journal_sha256=journal_sha256, form=form)
+    return sheet_html(sheet, json_sha256=sha256(data), form=form)
 
 
-def _pdf(sheet: Sheet, form: SheetForm, journal_sha256: str | None) -> bytes:
+def _pdf(sheet: Sheet, form: SheetForm) -> bytes:
     from pytest_netperf.report.pdf import sheet_pdf
 
-    return sheet_pdf(sheet, journal_sha256=journal_sha256, form=form)
+    return sheet_pdf(sheet, form=form)
 
 
 def _claim(partial: Path, parent: Path, name: str) -> Path:

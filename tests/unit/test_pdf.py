@@ -44,7 +44,7 @@ def sheet():
 
 @pytest.fixture(scope="module")
 def pdf(sheet):
-    return sheet_pdf(sheet, journal_sha256="ab" * 32)
+    return sheet_pdf(sheet)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ import sys
 from pathlib import Path
 from pytest_netperf.record.sheet_file import read_sheet
 from pytest_netperf.report.pdf import sheet_pdf
-sys.stdout.buffer.write(sheet_pdf(read_sheet(Path(sys.argv[1])), journal_sha256="ab" * 32))
+sys.stdout.buffer.write(sheet_pdf(read_sheet(Path(sys.argv[1]))))
 """
 
 

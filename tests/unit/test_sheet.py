@@ -20,7 +20,16 @@ from pytest_netperf.errors import RecordError
 from pytest_netperf.judge.doubt_reference import reference_facts
 from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
 from pytest_netperf.record.ledger import build_sheets
-from pytest_netperf.record.schema import Cable, DeviceInfo, DeviceRecord, Evidence, Procedure, SeriesPoint, StationInfo
+from pytest_netperf.record.schema import (
+    Cable,
+    DeviceInfo,
+    DeviceRecord,
+    Evidence,
+    JournalSeal,
+    Procedure,
+    SeriesPoint,
+    StationInfo,
+)
 from pytest_netperf.reference import Wanted
 from pytest_netperf.report import sheet as sheet_module
 from pytest_netperf.report.html_page import sheet_html
@@ -298,7 +307,8 @@ def test_every_text_of_a_user_is_escaped():
         ),
         device=DeviceInfo(serial=NASTY, model=NASTY, batch=NASTY),
     )
-    html = sheet_html(sheet_of(row, run=run), journal_sha256=NASTY)
+    seal = JournalSeal(run_id=NASTY, line=1, sha256=NASTY, path=NASTY)
+    html = sheet_html(msgspec.structs.replace(sheet_of(row, run=run), journal=seal))
     page = Page(html)
     assert page.all("script") == []
     assert html.count(b"</style>") == 1
@@ -360,10 +370,12 @@ def test_rows_of_one_measurement_share_their_plot():
 
 
 def test_writes_both_files_where_they_belong(tmp_path):
-    paths = write_sheet(bad(), tmp_path, journal_sha256="ab" * 32)
+    seal = JournalSeal(run_id="r", line=1, sha256="ab" * 32, path="journals/r.jsonl")
+    sheet = msgspec.structs.replace(bad(), journal=seal)
+    paths = write_sheet(sheet, tmp_path)
     assert paths.html == tmp_path / "R86S-U4-0008" / RUN.run_id / "sheet.html"
     assert paths.html.parent == paths.json.parent == sheet_folder(tmp_path, "R86S-U4-0008", RUN.run_id)
-    assert paths.json.read_bytes() == sheet_json(bad())
+    assert paths.json.read_bytes() == sheet_json(sheet)
     from pytest_netperf.record.canonical import sha256
 
     html = paths.html.read_text()
