@@ -25,12 +25,15 @@ BENCH = "--netperf-bench=bench.toml"
 RATE = """
 import pytest
 
-@pytest.mark.netperf_link(offloads={"tso": True, "gro": False}, ring={"rx": 2048})
 @pytest.mark.netperf_limit(throughput=">= 10 kbps")
 def test_rate(iperf3):
     iperf3.tcp(duration=DURATION, omit=0)
 """
 SLOW = RATE.replace("omit=0", 'omit=0, bitrate="5 Mbps"')
+ASKED = SLOW.replace(
+    "@pytest.mark",
+    '@pytest.mark.netperf_link(offloads={"tso": True, "gro": False}, ring={"rx": 2048})\n@pytest.mark',
+)
 CASES = """
 import pytest
 
@@ -224,11 +227,12 @@ def bench_of(suite: Suite) -> str:
 def test_runs_that_are_killed(lab: Guest, made: Callable[..., Suite], pair: PairOf, survived: Survived):
     """Five at once, each on a pair of its own, all in the middle of their traffic."""
     models = ("e1000e", "e1000", "vmxnet3", "virtio-net-pci", "rtl8139")
-    tests = SLOW.replace("DURATION", "900")
     ends = {model: pair(model) for model in models}
     runs, suites = {}, {}
     for model in models:
-        suites[model] = made(model, tests, ends[model], speed="100M" if model == "rtl8139" else "1G")
+        tests = ASKED if model in ("e1000e", "vmxnet3") else SLOW  # settings of a test come back too
+        speed = "100M" if model == "rtl8139" else "1G"
+        suites[model] = made(model, tests.replace("DURATION", "900"), ends[model], speed=speed)
     before = views(lab, ends)
     for model in models:
         with_worker = ("-p", "xdist.plugin", "-n1", "--max-worker-restart=0") if model == "rtl8139" else ()
