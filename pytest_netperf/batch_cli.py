@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "folder", nargs="?", type=Path, metavar="DIR", help="folder with sheets, such as netperf-results"
     )
-    parser.add_argument("--store", metavar="URL", help="in place of DIR: a store, as --netperf-store")
+    parser.add_argument("--store", metavar="URL", help="in place of DIR: the URL of a store")
     parser.add_argument("--batch", metavar="NAME", help="which lot; needed where there are several")
     parser.add_argument("--model", metavar="NAME", help="which model; needed where a lot has several")
     parser.add_argument("--output", type=Path, metavar="DIR", help="where to write; default: DIR, or here")
