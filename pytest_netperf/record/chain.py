@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from pytest_netperf.record.canonical import sha256
-from pytest_netperf.record.journal import major_of, parse_line
+from pytest_netperf.record.journal_line import major_of, parse_line
 
 __all__ = ["Chain", "check_chain"]
 

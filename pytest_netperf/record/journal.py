@@ -36,28 +36,31 @@ import msgspec
 
 from pytest_netperf.errors import RecordError
 from pytest_netperf.record.canonical import clean_row, encode, sha256
+from pytest_netperf.record.journal_line import (
+    JOURNAL_VERSION,
+    JournalLine,
+    Line,
+    intact_lines,
+    major_of,
+    make_line,
+    odd_chain,
+    odd_clock,
+)
 from pytest_netperf.record.migrate import upgrade_run
 from pytest_netperf.record.schema import DeviceVerdict, JournalLink, JournalSeal, Planned, Row, RunInfo, State
 from pytest_netperf.record.stretch import Stretch, rows_of_stretches
 
 __all__ = [
-    "JOURNAL_VERSION",
     "Journal",
     "JournalContents",
     "JournalLine",
     "WrittenFile",
     "WrittenSheet",
     "journal_lines",
-    "major_of",
     "newest_journal",
-    "parse_line",
     "read_journal",
 ]
 
-JOURNAL_VERSION = "2.0"
-_MAJOR = int(JOURNAL_VERSION.split(".")[0])
-_CLOCK_TOLERANCE_S = 1.0
-"""A clock that is kept by NTP is slewed, not set back, for less than this."""
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}")
 
 
@@ -91,8 +94,6 @@ class JournalContents(msgspec.Struct, frozen=True, kw_only=True):
     """Outcome of the pytest phase that each row arrived with, in the order of ``rows``."""
     running: tuple[str, ...] = ()
     """Tests that had started and still owed rows when the journal ended."""
-    started: tuple[str, ...] = ()
-    """Every test that had started, in order."""
     finished_at: str | None = None
     exit_status: int | None = None
     complete: bool = False
@@ -106,29 +107,6 @@ class JournalContents(msgspec.Struct, frozen=True, kw_only=True):
     """The sheets that the run wrote."""
     closed: bool = False
     """True when its closing line is there, and nothing behind it."""
-
-
-class JournalLine(msgspec.Struct, frozen=True):
-    """One line, for those who keep a copy of it elsewhere."""
-
-    n: int
-    kind: str
-    sha256: str
-    """Of the whole line, without its line break; the next line has it as ``prev``."""
-    version: int
-    """Major version of the journal."""
-    body: bytes
-    """JSON."""
-
-
-class _Line(msgspec.Struct, frozen=True, kw_only=True):
-    journal: str
-    n: int
-    kind: str
-    at: str | None = None
-    prev: str | None = None
-    check: str
-    body: msgspec.Raw
 
 
 class _Running(msgspec.Struct, frozen=True):
@@ -222,6 +200,10 @@ class Journal:
         """Seal the journal; the last line."""
         self._append("closed", {})
 
+    def copy(self, line: JournalLine) -> None:
+        """Write the event of a line of another journal of the same run."""
+        self._append(line.kind, msgspec.Raw(line.body))
+
     def close(self) -> None:
         """Close the file; harmless when closed already."""
         if self._fd is not None:
@@ -241,7 +223,7 @@ class Journal:
             raise RecordError(f"{self.path}: this journal is closed; the {kind} event is not in it")
         n, self._next = self._next, self._next + 1  # counted even if the write fails: a lost event leaves a gap
         raw = encode(body)
-        line = _line(n, kind, _now(), self._prev, raw)
+        line = make_line(n, kind, _now(), self._prev, raw)
         try:
             rest = memoryview(line)
             while rest:
@@ -256,7 +238,7 @@ class Journal:
         self._size += len(line)
         self._prev = sha256(line[:-1])
         if self.on_line is not None:
-            self.on_line(JournalLine(n, kind, self._prev, _MAJOR, raw))
+            self.on_line(JournalLine(n, kind, self._prev, major_of(JOURNAL_VERSION), raw))
 
 
 def newest_journal(folder: Path, but: str) -> tuple[JournalLink, datetime | None] | None:
@@ -268,7 +250,7 @@ def newest_journal(folder: Path, but: str) -> tuple[JournalLink, datetime | None
             continue
         try:
             text = path.read_bytes().rpartition(b"\n")[0].rpartition(b"\n")[2]
-            line = msgspec.json.decode(text, type=_Line)
+            line = msgspec.json.decode(text, type=Line)
             at = datetime.fromisoformat(line.at) if line.at is not None else None
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, ValueError):
             continue
@@ -284,11 +266,11 @@ def read_journal(path: Path) -> JournalContents:
     path = Path(path)
     data = _read(path)
     notes: list[str] = []
-    lines, damaged = _intact_lines(path, data, notes)
+    lines, damaged = intact_lines(path, data, notes)
     missing = max(line.n for line, _ in lines) + 1 - len({line.n for line, _ in lines})
     if missing:
         notes.append(f"{missing} of the events before the last readable one are lost.")
-    odd = _odd_chain(lines) + _odd_clock([line for line, _ in lines])
+    odd = odd_chain(lines) + odd_clock([line for line, _ in lines])
     notes += odd
     return _replay(path, data, lines, damaged or missing > 0 or bool(odd), notes)
 
@@ -298,7 +280,7 @@ def journal_lines(path: Path) -> list[JournalLine]:
 
     `read_journal` says what is odd about the others; RecordError is raised as there.
     """
-    lines, _ = _intact_lines(path, _read(path), [])
+    lines, _ = intact_lines(path, _read(path), [])
     found = {
         line.n: JournalLine(line.n, line.kind, digest, major_of(line.journal), bytes(line.body))
         for line, digest in lines
@@ -318,72 +300,7 @@ def _read(path: Path) -> bytes:
     return data
 
 
-def _odd_chain(lines: list[tuple[_Line, str]]) -> list[str]:
-    """Lines that do not follow the one before them: whole by themselves, but not where they were written."""
-    digests: dict[int, set[str]] = {}
-    for line, digest in lines:
-        digests.setdefault(line.n, set()).add(digest)
-    return [
-        f"Event {line.n} does not follow event {line.n - 1} as it stands here: one of them was exchanged."
-        for line, _ in lines
-        if line.prev is not None and line.n - 1 in digests and line.prev not in digests[line.n - 1]
-    ]
-
-
-def _odd_clock(lines: list[_Line]) -> list[str]:
-    """Times that go back from one event to the next."""
-    last: tuple[int, datetime] | None = None
-    odd = []
-    for line in sorted(lines, key=lambda line: line.n):
-        try:
-            at = datetime.fromisoformat(line.at or "")
-        except ValueError:
-            continue
-        if last is not None and (back_s := (last[1] - at).total_seconds()) > _CLOCK_TOLERANCE_S:
-            odd.append(
-                f"The clock of the tester was set back by {back_s:.0f} s between events {last[0]} and {line.n}: the "
-                "times on this record are not to be trusted. Let the clock settle (NTP), then run again."
-            )
-        last = line.n, at
-    return odd
-
-
-def _intact_lines(path: Path, data: bytes, notes: list[str]) -> tuple[list[tuple[_Line, str]], bool]:
-    """The lines that are as they were written, once each, with their SHA-256; and whether any was not."""
-    intact: dict[tuple[int, str], tuple[_Line, str]] = {}
-    damaged = False
-    texts = data.split(b"\n")
-    for number, text in enumerate(texts, start=1):
-        if not text.strip():
-            continue
-        try:
-            line = msgspec.json.decode(text, type=_Line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            damaged = True
-            if number == len(texts):  # no newline after it
-                notes.append(f"The last line ({number}) is half written: the run was killed while writing it.")
-            else:
-                notes.append(f"Line {number} cannot be read and is left out.")
-            continue
-        _require_readable(path, line.journal)
-        if not _is_as_written(line, text):
-            damaged = True
-            notes.append(f"Line {number} was altered after it was written and is left out.")
-        elif (line.n, line.check) in intact:
-            notes.append(f"Line {number} repeats event {line.n} and is counted once.")
-        else:
-            intact[line.n, line.check] = line, sha256(text)
-    if not intact:
-        raise RecordError(
-            f"{path}: not a journal of pytest-netperf: none of its {len(texts)} line(s) is a whole event; expected "
-            'lines such as {"journal": "2.0", "n": 0, "kind": "run", ...}'
-        )
-    return list(intact.values()), damaged
-
-
-def _replay(
-    path: Path, data: bytes, lines: list[tuple[_Line, str]], damaged: bool, notes: list[str]
-) -> JournalContents:
+def _replay(path: Path, data: bytes, lines: list[tuple[Line, str]], damaged: bool, notes: list[str]) -> JournalContents:
     """The state at the end of the journal."""
     runs: list[RunInfo] = []
     planned: list[Planned] | None = None
@@ -392,7 +309,7 @@ def _replay(
     arrived: dict[str, set[str]] = {}  # test that started -> ids that arrived since
     finish: _Finished | None = None
     started: str | None = None
-    seal: tuple[_Line, str] | None = None
+    seal: tuple[Line, str] | None = None
     sheets: list[WrittenSheet] = []
     closed: int | None = None
     for line, digest in lines:
@@ -450,7 +367,6 @@ def _replay(
         planned=tuple(planned or ()),
         rows=(*(event.row for event in rows), *kept),
         outcomes=(*(event.outcome for event in rows), *("" for _ in kept)),
-        started=tuple(arrived),
         running=tuple(unfinished),
         finished_at=finish.at if finish else None,
         exit_status=finish.exit_status if finish else None,
@@ -474,55 +390,8 @@ def _state(path: Path, finish: _Finished | None) -> State:
     return "killed"
 
 
-def _seal(path: Path, run_id: str, line: _Line, digest: str) -> JournalSeal:
+def _seal(path: Path, run_id: str, line: Line, digest: str) -> JournalSeal:
     return JournalSeal(run_id=run_id, line=line.n, sha256=digest, path=f"{path.parent.name}/{path.name}")
-
-
-def major_of(version: str) -> int:
-    """The major version of a line whose version is known here."""
-    return int(version.split(".")[0])
-
-
-def _require_readable(path: Path, version: str) -> None:
-    major = version.split(".")[0]
-    if not (major.isascii() and major.isdigit()) or not 1 <= int(major) <= _MAJOR:
-        raise RecordError(
-            f"{path}: written in journal version {version!r}, but this pytest-netperf reads versions 1 to {_MAJOR}; "
-            "read it with the pytest-netperf that wrote it, or upgrade this one"
-        )
-
-
-def _line(n: int, kind: str, at: str, prev: str, body: bytes) -> bytes:
-    """One line of the journal, with its end."""
-    check = _check(JOURNAL_VERSION, n, kind, at, prev, body)
-    raw = msgspec.Raw(body)
-    return encode(_Line(journal=JOURNAL_VERSION, n=n, kind=kind, at=at, prev=prev, check=check, body=raw)) + b"\n"
-
-
-def parse_line(text: bytes) -> tuple[_Line | None, str]:
-    """A line that is as it was written; or None, and what is wrong with it."""
-    try:
-        line = msgspec.json.decode(text, type=_Line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None, "it cannot be read"
-    version = line.journal.split(".")[0]
-    if not (version.isascii() and version.isdigit()) or not 1 <= int(version) <= _MAJOR:
-        return None, f"its version {line.journal!r} is not known here"
-    return (line, "") if _is_as_written(line, text) else (None, "it was changed after it was written")
-
-
-def _is_as_written(line: _Line, text: bytes) -> bool:
-    """Whether a line is what a journal wrote, to the byte."""
-    body = bytes(line.body)
-    if major_of(line.journal) == 1:
-        return line.check == sha256(b"%d %s " % (line.n, line.kind.encode()) + body)[:16]
-    if line.at is None or line.prev is None or (line.journal == JOURNAL_VERSION and encode(line) != text):
-        return False  # a newer minor version may have keys that are unknown here
-    return line.check == _check(line.journal, line.n, line.kind, line.at, line.prev, body)
-
-
-def _check(version: str, n: int, kind: str, at: str, prev: str, body: bytes) -> str:
-    return sha256(f"{version} {n} {kind} {at} {prev} ".encode("utf-8", "replace") + body)[:16]
 
 
 def _now() -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pytest_netperf.errors import RecordError
-from pytest_netperf.record.journal import Journal, JournalContents
+from pytest_netperf.record.journal import Journal, JournalLine
 from pytest_netperf.record.schema import Planned, RunInfo
 from pytest_netperf.record.state_folder import state_folder
 
@@ -25,17 +25,17 @@ def rescue_folders() -> Iterator[Path]:
 
 
 def rescued_journal(
-    info: RunInfo, planned: Sequence[Planned] | None, contents: JournalContents | None
+    info: RunInfo, planned: Sequence[Planned] | None, lines: Sequence[JournalLine]
 ) -> tuple[Journal, Path] | None:
-    """A new journal of the same run with everything that the first one holds, and its output folder.
+    """A new journal of the same run with all the ``lines`` of the first one, and its output folder.
 
-    ``contents`` is what could be read of the first one, None when nothing. None when no place can be written.
+    None when no place can be written.
     """
     for folder in rescue_folders():
         with contextlib.suppress(RecordError):
             journal = Journal.create(folder, info.run_id)
             try:
-                _copy(journal, info, planned, contents)
+                _copy(journal, info, planned, lines)
             except RecordError:
                 journal.close()
                 raise
@@ -43,13 +43,11 @@ def rescued_journal(
     return None
 
 
-def _copy(journal: Journal, info: RunInfo, planned: Sequence[Planned] | None, contents: JournalContents | None) -> None:
-    journal.run(info)
-    plan = list(planned) if planned is not None else list(contents.planned) if contents is not None else None
-    if plan is not None:
-        journal.plan(plan)
-    if contents is not None:
-        for test in contents.started:
-            journal.running(test)
-        for row, outcome in zip(contents.rows, contents.outcomes, strict=True):
-            journal.row(row, outcome)
+def _copy(journal: Journal, info: RunInfo, planned: Sequence[Planned] | None, lines: Sequence[JournalLine]) -> None:
+    kinds = {line.kind for line in lines}
+    if "run" not in kinds:
+        journal.run(info)
+    if "plan" not in kinds and planned is not None:
+        journal.plan(list(planned))
+    for line in lines:
+        journal.copy(line)

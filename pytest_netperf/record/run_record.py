@@ -13,7 +13,14 @@ from pathlib import Path
 
 from pytest_netperf.errors import RecordError
 from pytest_netperf.record.closing import close_run
-from pytest_netperf.record.journal import Journal, JournalLine, WrittenSheet, newest_journal, read_journal
+from pytest_netperf.record.journal import (
+    Journal,
+    JournalLine,
+    WrittenSheet,
+    journal_lines,
+    newest_journal,
+    read_journal,
+)
 from pytest_netperf.record.ledger import build_sheets
 from pytest_netperf.record.manifest import written_files
 from pytest_netperf.record.rescue import rescued_journal
@@ -144,12 +151,12 @@ class RunRecord:
         if self.broken is not None or self._info is None:
             return False
         self.broken = str(error)
-        contents = None
+        lines: list[JournalLine] = []
         if self._journal is not None:
             self._journal.close()
             with contextlib.suppress(RecordError):  # nothing of it is readable: then nothing was written
-                contents = read_journal(self._journal.path)
-        moved = rescued_journal(self._info, self._planned, contents)
+                lines = journal_lines(self._journal.path)
+        moved = rescued_journal(self._info, self._planned, lines)
         if moved is None:
             return False
         self._journal, self.output = moved

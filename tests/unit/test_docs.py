@@ -454,17 +454,17 @@ def test_keys_of_the_sheet() -> None:
 
 
 def test_kinds_of_journal_lines() -> None:
-    from pytest_netperf.record import journal
+    from pytest_netperf.record import journal, journal_line
 
     kinds = ("run", "plan", "running", "stretch", "row", "finished", "sheet", "closed")
     written = [name for name in kinds if hasattr(journal.Journal, name)]
-    keys = [field.name for field in msgspec.structs.fields(journal._Line)]
+    keys = [field.name for field in msgspec.structs.fields(journal_line.Line)]
     rows = first_codes("reference/journal.md")
     assert rows[len(keys) :] == written
     assert rows[: len(keys)] == keys
     example = json.loads(next(block.text for block in BLOCKS if block.page.name == "journal.md"))
     assert list(example) == keys
-    assert example["journal"] == journal.JOURNAL_VERSION
+    assert example["journal"] == journal_line.JOURNAL_VERSION
 
 
 def test_hooks() -> None:

@@ -17,7 +17,7 @@ from record_samples import RUN, make_row, plan_of
 
 from pytest_netperf.errors import NetperfError, RecordError
 from pytest_netperf.judge.verdict import Verdict
-from pytest_netperf.record import journal as journal_module
+from pytest_netperf.record import journal_line
 from pytest_netperf.record.journal import Journal, read_journal
 from pytest_netperf.record.schema import Evidence, SeriesPoint
 
@@ -261,7 +261,7 @@ def test_a_newer_schema_is_refused_by_name(tmp_path, version):
 
 def test_a_newer_minor_schema_is_read_without_what_is_new(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(journal_module, "JOURNAL_VERSION", "2.9")
+        patch.setattr(journal_line, "JOURNAL_VERSION", "2.9")
         with Journal.create(tmp_path, RUN.run_id) as journal:
             journal.run(RUN)
             journal.plan(plan_of(ROWS))

@@ -18,9 +18,10 @@ from pytest_netperf.record import journal as journal_module
 from pytest_netperf.record.closing import close_run
 from pytest_netperf.record.earlier import earlier_runs
 from pytest_netperf.record.evidence_store import keep_file
-from pytest_netperf.record.journal import read_journal
+from pytest_netperf.record.journal import journal_lines, read_journal
 from pytest_netperf.record.run_record import RunRecord
 from pytest_netperf.record.sheet_file import folder_name, parse_sheet, read_sheet, sheet_bytes
+from pytest_netperf.record.stretch import Stretch
 from pytest_netperf.record.verify import verify_sheet
 from pytest_netperf.report.sheet import write_sheet
 
@@ -152,6 +153,24 @@ def test_what_a_full_disk_does_not_take_goes_elsewhere(tmp_path, state):
     assert path.is_relative_to(state)
     assert good(path)
     assert len(read_journal(first).rows) == 1  # the first one is as far as it came
+
+
+def test_what_goes_elsewhere_is_every_event_as_it_was(tmp_path, state):
+    """Also those of a test that still runs: its row comes later, and is no second attempt."""
+    record = begin(tmp_path / "out")
+    record.row(ROWS[0], "passed")
+    record.running(ROWS[1].test)
+    record.stretch(Stretch(test=ROWS[1].test, traffic=0, worst={"temperature": 40.0}))
+    first = journal_lines(record.path)
+    record._journal.close()  # it takes nothing any more
+    sheet, path = end(record, ROWS[1:])
+    moved = journal_lines(record.path)
+    assert [(line.n, line.kind, line.body) for line in moved[: len(first)]] == [
+        (line.n, line.kind, line.body) for line in first
+    ]
+    assert [line.kind for line in first] == ["run", "plan", "row", "running", "stretch"]
+    assert (sheet.verdict, [row.attempts for row in sheet.rows]) == (DeviceVerdict.ACCEPTED, [()] * len(ROWS))
+    assert good(path)
 
 
 def test_an_output_that_cannot_be_made(tmp_path, state):
