@@ -87,6 +87,7 @@ def _of_sheet(sheet: Sheet) -> dict[str, Any]:
         "complete": sheet.complete,
         "counts": list(sheet.counts.items()),
         "schema_version": sheet.schema_version,
+        "has_reference": bool(sheet.reference),
         "digest": sheet.digest,
         "seal": msgspec.to_builtins(sheet.journal),
         "sections": _plain(msgspec.to_builtins(sheet.sections), ""),

@@ -243,6 +243,15 @@ def test_an_empty_sheet_and_one_with_every_odd_number():
     assert "throughput" in words_of(sheet_pdf(sheet_of(odd)))
 
 
+def test_a_long_serial_number_stays_on_the_page():
+    serial = "S" * 190
+    pages = text_of(sheet_pdf(sheet_of(make_row(serial=serial))), "-bbox")
+    width = float(re.search(r'<page width="([\d.]+)"', pages)[1])
+    ends = [float(end) for end in re.findall(r'xMax="([\d.]+)"', pages)]
+    assert len(ends) > 100
+    assert max(ends) < width
+
+
 def test_a_path_is_not_taken_for_an_own_template(tmp_path):
     with pytest.raises(ConfigError, match="is not a folder with templates"):
         check_form(SheetForm(templates=tmp_path / "none"))
