@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ __all__ = ["PYTHON", "Pair", "Suite", "bench", "views", "wait_until"]
 PYTHON = sys.executable
 _NETNS_TESTS = Path(__file__).resolve().parents[1] / "netns"
 sys.path.insert(0, str(_NETNS_TESTS))  # stand_in, their reader of ports: by ip, ethtool and /proc
+_PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _VIEW = "import json, sys; sys.path.insert(0, sys.argv[1]); from stand_in import view\n"
 _VIEW += "print(json.dumps({name: view(name) for name in sys.argv[2:]}))"
 
@@ -78,7 +80,8 @@ def bench(serial: str, *pairs: Pair, speed: str = "1G") -> str:
     """A device of a bench file, with a link for each pair: one end by its PCI address, the other by its MAC."""
     text = f'[[device]]\nserial = "{serial}"\n'
     for ends in pairs:
-        bus = ends.guest.run(["sh", "-c", f"basename $(readlink -f /sys/class/net/{ends.a}/device)"]).check().strip()
+        place = ends.guest.run(["readlink", "-f", f"/sys/class/net/{ends.a}/device"]).check()
+        bus = _PCI.findall(place)[-1]  # a virtio device sits below its PCI function
         text += f'[[device.link]]\nname = "{ends.cards.model}"\nspeed = "{speed}"\n'
         text += f'a = {{ port = "pci-{bus}", allow_addressed = true }}\nb = {{ port = "mac-{ends.cards.b.mac}" }}\n'
     return text
