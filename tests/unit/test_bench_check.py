@@ -302,7 +302,7 @@ def test_link_modes_are_read_as_the_kernel_lays_them_out(monkeypatch):
     asked = []
 
     class Driver(Ethtool):
-        def _ask(self, question, size=0):
+        def ask(self, question, size=0):
             asked.append((question, size))
             words = [0xE1, 1 << 15, 0, *(0xFFFFFFFF,) * 6]
             return struct.pack("=IIBBBBBBBbBBBB28x9I", 0x4C, 1000, 1, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 0, *words)
@@ -310,9 +310,10 @@ def test_link_modes_are_read_as_the_kernel_lays_them_out(monkeypatch):
     monkeypatch.setattr("pytest_netperf.links.ethtool._words_of_link_modes", lambda _: 3)
     with Driver("lo") as port:
         modes = port.supported_link_modes()
+        assert port.link_mode_masks() == (modes, (1 << 96) - 1, (1 << 96) - 1)
     assert modes == 0xE1 | 1 << 47
     assert most_speed_bps(modes) == 2.5e9
-    assert [size for _, size in asked] == [48 + 3 * 3 * 4]
+    assert [size for _, size in asked] == [48 + 3 * 3 * 4] * 2
     monkeypatch.setattr("pytest_netperf.links.ethtool._words_of_link_modes", lambda _: 0)
     with Driver("lo") as port:
         assert port.supported_link_modes() == 0
