@@ -21,8 +21,6 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
     """What does not fit, one sentence each."""
     half_written: bool = False
     """The last line has no end: who wrote it was killed, or it was changed."""
-    chained: bool = True
-    """False for a journal of version 1, whose lines do not hold each other."""
 
     @property
     def closed(self) -> bool:
@@ -35,7 +33,7 @@ def check_chain(data: bytes) -> Chain:
     *texts, rest = data.split(b"\n")
     problems = [] if texts else ["there is no whole line"]
     digests, kinds = [], []
-    previous, chained = "", True
+    previous = ""
     for number, text in enumerate(texts):
         digest = sha256(text)
         line, why = parse_line(text)
@@ -46,9 +44,7 @@ def check_chain(data: bytes) -> Chain:
                 problems.append(
                     f"line {number + 1}: it is event {line.n}, expected {number}: lines are missing or moved"
                 )
-            if major_of(line.journal) == 1:
-                chained = False
-            elif line.prev != previous:
+            if line.prev != previous and major_of(line.journal) > 1:  # lines of version 1 do not hold each other
                 problems.append(f"line {number + 1}: it does not follow the line before it")
             if line.kind != "closed" and "closed" in kinds:
                 problems.append(f"line {number + 1}: it stands behind the closing line")
@@ -60,5 +56,4 @@ def check_chain(data: bytes) -> Chain:
         kinds=tuple(kinds),
         problems=tuple(problems),
         half_written=bool(rest),
-        chained=chained,
     )
