@@ -31,13 +31,14 @@ def test_rate(iperf3):
 
 def test_the_sheet_of_a_journal_is_that_of_the_run(project, workers):
     project.write(test_all=TESTS)
-    run = project.run(*workers)
+    run = project.run(*workers, "--netperf-sheet=html,pdf,csv")
     assert run.code == 0, run.text
-    done = project.command("sheet", str(run.journal), "--output", "again")
+    done = project.command("sheet", str(run.journal), "--output", "again", "--format", "html,pdf,csv")
     assert done.returncode == 0, done.stdout
     assert "SIM-0001   ACCEPTED   3 of 3 rows passed" in done.stdout
-    (again,) = (project.path / "again").glob("SIM-0001/*/sheet.json")
-    assert json.loads(again.read_text()) == run.sheet
+    files = {path.name: path.read_bytes() for path in run.output.glob("SIM-0001/*/*")}
+    assert files == {path.name: path.read_bytes() for path in (project.path / "again").glob("SIM-0001/*/*")}
+    assert sorted(files) == ["SHA256SUMS", "sheet.csv", "sheet.html", "sheet.json", "sheet.pdf"]
     jsonschema.validate(run.sheet, json.loads(SCHEMA.read_text()))
     # Made again where it stands, beside the first one and not over it.
     done = project.command("sheet", str(run.journal))
