@@ -91,8 +91,13 @@ class TableView:
         from rich.live import Live
 
         if self._live is None:
-            self._live = Live(console=Console(file=file, force_terminal=True), auto_refresh=False, transient=True, redirect_stdout=False,
-                              redirect_stderr=False)  # fmt: skip
+            self._live = Live(
+                console=Console(file=file, force_terminal=True),
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
             self._live.start()
         self._live.update(self._table(), refresh=True)
 
