@@ -283,7 +283,7 @@ def _judge_journal(path: Path, limits_path: Path, baseline: Path | None, rule: D
     missing = {plan.id for plan in contents.planned if plan.selected} - {row.id for row in contents.rows}
     for name in sorted(missing):
         print(f"note: {name} was expected and never arrived.", file=sys.stderr)
-    required = [each.new for each in judged if each.row.required]
+    required = [each.new for each in judged if each.row.required and each.new is not Verdict.NOT_APPLICABLE]
     proven = bool(required) and all(verdict is Verdict.PASS for verdict in required)
     return 0 if proven and contents.complete and not missing else 1
 

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Iterable
 from typing import Protocol
 
-__all__ = ["WORST_LAST", "DeviceVerdict", "Verdict", "device_verdict", "worst"]
+__all__ = ["WORST_LAST", "DeviceVerdict", "Verdict", "device_verdict", "has_a_say", "worst"]
 
 
 class Verdict(enum.Enum):
@@ -66,12 +66,17 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return max(verdicts, key=_RANK.__getitem__, default=Verdict.NOT_RUN)
 
 
+def has_a_say(row: _Judged) -> bool:
+    """Whether a row counts for its device: it is required, and there is something that could be measured."""
+    return row.required and row.verdict is not Verdict.NOT_APPLICABLE
+
+
 def device_verdict(rows: Iterable[_Judged]) -> DeviceVerdict:
     """The verdict of a device over its rows; rows that are not required are information and do not count.
 
     Nor do those that are NOT APPLICABLE; a device with nothing else is NOT PROVEN.
     """
-    required = [row.verdict for row in rows if row.required and row.verdict is not Verdict.NOT_APPLICABLE]
+    required = [row.verdict for row in rows if has_a_say(row)]
     if Verdict.FAIL in required:
         return DeviceVerdict.REJECTED
     if required and all(verdict is Verdict.PASS for verdict in required):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
+from pytest_netperf.judge.verdict import DeviceVerdict, Verdict, has_a_say
 from pytest_netperf.record.schema import Sheet, Waiver
 from pytest_netperf.record.wording import differing_rules, moment_text
 from pytest_netperf.report.language import Words
@@ -58,7 +58,7 @@ def certificate(sheet: Sheet, w: Words) -> list[tuple[str, str]]:
 
 def statement(sheet: Sheet, w: Words) -> str:
     """The statement of conformity (7.8.6): which limits are met, in one sentence."""
-    required = [row for row in sheet.rows if row.required]
+    required = [row for row in sheet.rows if has_a_say(row)]
     passed = sum(row.verdict is Verdict.PASS for row in required)
     return w(_STATEMENTS[sheet.verdict], passed=passed, required=len(required))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
+from pytest_netperf.judge.verdict import DeviceVerdict, Verdict, has_a_say
 from pytest_netperf.record.schema import Row, Sheet
 from pytest_netperf.record.wording import (
     conditions_text,
@@ -47,7 +47,7 @@ def sheets_markdown(sheets: Sequence[Sheet]) -> bytes:
 
 
 def _device(sheet: Sheet) -> str:
-    required = [row for row in sheet.rows if row.required]
+    required = [row for row in sheet.rows if has_a_say(row)]
     passed = sum(row.verdict is Verdict.PASS for row in required)
     marks = ["SIMULATED"] * sheet.simulated + ["INCOMPLETE"] * (not sheet.complete)
     verdict = " ".join([_SIGNS.get(sheet.verdict, "\u2753"), f"**{sheet.verdict.value}**", *marks])

@@ -11,7 +11,7 @@ import msgspec
 from markupsafe import Markup
 
 from pytest_netperf.judge.run_to_run import SOURCE
-from pytest_netperf.judge.verdict import Verdict
+from pytest_netperf.judge.verdict import Verdict, has_a_say
 from pytest_netperf.quantities import format_value
 from pytest_netperf.record.schema import Attempt, Row, Sheet
 from pytest_netperf.record.wording import (
@@ -52,7 +52,7 @@ def page_context(sheet: Sheet, *, json_sha256: str, words: Words | None = None) 
     w = words or load_words(DEFAULT_LANGUAGE)
     notes = _notes(sheet, w)
     number_of = {id(row): note["number"] for note in notes for row in note["rows"]}
-    required = [row for row in sheet.rows if row.required and row.verdict is not Verdict.NOT_APPLICABLE]
+    required = [row for row in sheet.rows if has_a_say(row)]
     return {
         "sheet": sheet,
         "w": w,

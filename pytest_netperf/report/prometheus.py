@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
-from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
+from pytest_netperf.judge.verdict import DeviceVerdict, Verdict, has_a_say
 from pytest_netperf.record.schema import Row, Sheet
 
 __all__ = ["prometheus_text"]
@@ -16,7 +16,7 @@ _Number = Callable[[Any], float | None]
 
 _OF_DEVICE: tuple[tuple[str, str, _Number], ...] = (
     ("rows", "Rows of the sheet.", lambda sheet: len(sheet.rows)),
-    ("required_rows", "Rows that count for the device.", lambda sheet: sum(r.required for r in sheet.rows)),
+    ("required_rows", "Rows that count for the device.", lambda sheet: sum(map(has_a_say, sheet.rows))),
     (
         "required_rows_passed",
         "Required rows that are PASS.",

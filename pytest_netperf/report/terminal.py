@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
+from pytest_netperf.judge.verdict import DeviceVerdict, Verdict, has_a_say
 from pytest_netperf.record.schema import Row, Sheet
 from pytest_netperf.record.wording import (
     conditions_text,
@@ -53,7 +53,7 @@ def device_lines(
     ``verbosity`` below -1 (-qq) leaves out the rows that passed, above 0 adds evidence and doubts. ``width`` is that
     of the terminal in columns; reasons are wrapped to it (0: not at all). Without ``color`` every markup is empty.
     """
-    required = [row for row in sheet.rows if row.required and row.verdict is not Verdict.NOT_APPLICABLE]
+    required = [row for row in sheet.rows if has_a_say(row)]
     passed = sum(row.verdict is Verdict.PASS for row in required)
     marks = [word for word, true in (("SIMULATED", sheet.simulated), ("INCOMPLETE", not sheet.complete)) if true]
     head = [printable(sheet.device.serial), sheet.verdict.value, f"{passed} of {len(required)} rows passed", *marks]

@@ -143,3 +143,10 @@ def test_a_measurement_without_a_link_is_named_by_its_test():
 def test_a_device_without_rows():
     sheet = msgspec.structs.replace(sheet_of(make_row()), rows=())
     assert len(texts(sheet)) == 1
+
+
+def test_what_is_not_applicable_is_none_of_the_rows_that_must_pass():
+    rows = [make_row("p1"), make_row("p2", Verdict.NOT_APPLICABLE, value=None, reason="There is no such state.")]
+    (sheet,) = build_sheets(RUN, [], rows, complete=True)
+    assert "   1 of 1 rows passed" in device_lines(sheet, None)[0][0]
+    assert any(text.startswith("  NOT APPLICABLE") for text, _ in device_lines(sheet, None))
