@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 
 from pytest_netperf.record.canonical import sha256
 from pytest_netperf.record.schema import EvidenceFile
 
-__all__ = ["FOLDER", "keep_file"]
+__all__ = ["FOLDER", "keep_file", "take_along"]
 
 FOLDER = "evidence"
 
@@ -32,6 +34,14 @@ def keep_file(output: Path, what: str, path: Path) -> EvidenceFile | None:
         bytes=len(data),
         copy=name if _written(Path(output) / name, data) else None,
     )
+
+
+def take_along(files: Iterable[EvidenceFile], output: Path, other: Path) -> None:
+    """Copy the kept copies of these files to another output folder, as far as they can be read and written."""
+    for file in files:
+        with contextlib.suppress(OSError):
+            if file.copy is not None:
+                _written(Path(other) / file.copy, (Path(output) / file.copy).read_bytes())
 
 
 def _written(target: Path, data: bytes) -> bool:

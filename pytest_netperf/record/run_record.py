@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pytest_netperf.errors import RecordError
 from pytest_netperf.record.closing import close_run
+from pytest_netperf.record.evidence_store import take_along
 from pytest_netperf.record.journal import (
     Journal,
     JournalLine,
@@ -160,5 +161,6 @@ class RunRecord:
         if moved is None:
             return False
         self._journal, self.output = moved
+        take_along(self._info.files, self._wanted, self.output)
         self.broken += f"; the run went on with all of its record in {self.output}"
         return True

@@ -29,9 +29,9 @@ OLD = Path(__file__).parent / "samples" / "record" / "1.0"
 ROWS = [make_row(f"p{number}") for number in range(1, 5)]
 
 
-def begin(output, run_id=RUN.run_id, started_at="2026-11-30T19:12:03+00:00", rows=ROWS):
+def begin(output, run_id=RUN.run_id, started_at="2026-11-30T19:12:03+00:00", rows=ROWS, files=()):
     record = RunRecord(output, run_id)
-    info = msgspec.structs.replace(RUN, run_id=run_id, started_at=started_at)
+    info = msgspec.structs.replace(RUN, run_id=run_id, started_at=started_at, files=files)
     record.begin(lambda previous: msgspec.structs.replace(info, previous=previous), plan_of(rows))
     return record
 
@@ -157,7 +157,9 @@ def test_what_a_full_disk_does_not_take_goes_elsewhere(tmp_path, state):
 
 def test_what_goes_elsewhere_is_every_event_as_it_was(tmp_path, state):
     """Also those of a test that still runs: its row comes later, and is no second attempt."""
-    record = begin(tmp_path / "out")
+    (tmp_path / "bench.toml").write_text("x")
+    kept = keep_file(tmp_path / "out", "bench file", tmp_path / "bench.toml")
+    record = begin(tmp_path / "out", files=(kept,))
     record.row(ROWS[0], "passed")
     record.running(ROWS[1].test)
     record.stretch(Stretch(test=ROWS[1].test, traffic=0, worst={"temperature": 40.0}))
@@ -170,6 +172,7 @@ def test_what_goes_elsewhere_is_every_event_as_it_was(tmp_path, state):
     ]
     assert [line.kind for line in first] == ["run", "plan", "row", "running", "stretch"]
     assert (sheet.verdict, [row.attempts for row in sheet.rows]) == (DeviceVerdict.ACCEPTED, [()] * len(ROWS))
+    assert (state / kept.copy).read_text() == "x"
     assert good(path)
 
 
