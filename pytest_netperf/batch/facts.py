@@ -178,8 +178,10 @@ def _believed(sheet: SheetFile) -> tuple[DeviceVerdict, str | None]:
     if not sheet.complete:
         return (DeviceVerdict.NOT_PROVEN if rows is DeviceVerdict.ACCEPTED else rows), "its run is incomplete"
     if said is not DeviceVerdict.ACCEPTED:
-        rows = device_verdict(row for row in sheet.rows if row not in _waived(sheet))
-        rows = said if rows is DeviceVerdict.ACCEPTED else rows
+        waived = _waived(sheet)
+        rest = [row for row in sheet.rows if row not in waived]
+        if waived and (device_verdict(rest) is DeviceVerdict.ACCEPTED or not any(row.required for row in rest)):
+            rows = said
     return (said, None) if rows is said else (rows, f"its rows make it {rows.value}")
 
 

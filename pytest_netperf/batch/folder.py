@@ -114,6 +114,9 @@ def _from_journals(
                 running=contents.running,
                 complete=contents.complete,
                 finished_at=contents.finished_at,
+                state=contents.state,
+                remarks=contents.notes,
+                waivers=contents.run.waivers,
             )
         except RecordError as error:
             problems.append(f"{error}.")

@@ -82,6 +82,7 @@ def sheets_of(events: Sequence[JournalLine]) -> list[Sheet]:
         finished_at=finish.at if finish is not None else None,
         state="killed" if finish is None else "complete" if ended else "stopped",
         remarks=[f"{missing} lines of this run are not in the store."] if missing else [],
+        waivers=run.waivers,
     )
     return [_no_better_than(sheet, said.get(sheet.device.serial)) for sheet in sheets]
 

@@ -143,11 +143,11 @@ def test_four_benches_one_killed_one_cut_off_and_all_of_it_is_there_after_sync(p
     assert [point["value"] for point in points] == [10.0, 10.5, 11.0]
 
 
-def test_a_run_is_the_same_with_a_store_that_is_not_there(project, workers):
+def test_a_run_is_the_same_with_a_store_that_is_not_there(project):
     """Nobody listens: the run takes no longer than a moment, says so once, and its exit code is its own."""
     project.write(test_all=SUITE.replace("range(6)", "range(2)"))
     url = "postgresql+psycopg://user:secret@127.0.0.1:9/none"
-    run = project.run(f"--netperf-store={url}", *workers)
+    run = project.run(f"--netperf-store={url}")
     assert run.code == 0, run.text
     run.has("lines of run", "are not in the store postgresql+psycopg://user:***@127.0.0.1:9/none", "Connection refused")
     assert run.text.count("WARNING:") == 1
@@ -155,6 +155,7 @@ def test_a_run_is_the_same_with_a_store_that_is_not_there(project, workers):
     assert run.sheet["verdict"] == "ACCEPTED"
 
 
+@pytest.mark.needs_xdist
 def test_sqlite_from_the_ini_file_and_wrong_urls(project, capsys):
     project.write(
         {"pytest.ini": f"{INI}netperf_store = sqlite:///results.db\n"}, test_all=SUITE.replace("range(6)", "range(2)")

@@ -17,7 +17,7 @@ from pytest_netperf.errors import ConfigError, RecordError
 from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
 from pytest_netperf.record.canonical import encode
 from pytest_netperf.record.journal import Journal, JournalLine, WrittenSheet, journal_lines
-from pytest_netperf.record.schema import Evidence, SeriesPoint
+from pytest_netperf.record.schema import Evidence, SeriesPoint, Waiver
 from pytest_netperf.store.database import Database, hide_password, parse_url
 from pytest_netperf.store.replay import sheets_of
 from pytest_netperf.store.write import add_events, run_of
@@ -232,6 +232,25 @@ def test_heavy_evidence_stays_out_and_odd_text_goes_in(tmp_path, database):
 def test_a_store_says_no_more_than_the_run(tmp_path, changes, verdict):
     (sheet,) = sheets_of(journal_lines(record(tmp_path, **changes)))
     assert sheet.verdict.value == verdict
+
+
+def test_a_waiver_of_the_run_holds_in_the_store_too(tmp_path, url, capsys):
+    bad = make_row("p0", Verdict.FAIL, 1.9e9, serial="SN-1")
+    waiver = Waiver(who="QA", why="test", until="2099-01-01", serial="SN-1", row=bad.id, where="waivers.toml: waiver 1")
+    with Journal.create(tmp_path, "r1") as journal:
+        journal.run(msgspec.structs.replace(RUN, run_id="r1", batch="B", waivers=(waiver,)))
+        journal.plan(plan_of([bad]))
+        journal.row(bad)
+        journal.finished(1)
+        verdict = DeviceVerdict.ACCEPTED_WITH_WAIVER
+        journal.sheet(WrittenSheet(serial="SN-1", verdict=verdict, digest="0" * 64))
+        journal.closed()
+    store(capsys, "sync", tmp_path, "--store", url)
+    assert verdicts_of(capsys, url, "SN-1") == [("ACCEPTED WITH WAIVER", True)]
+    assert cli.main(["batch", "--store", url, "--output", str(tmp_path)]) == 0
+    page = json.loads((tmp_path / "batch-B/batch.json").read_text())
+    assert (page["accepted_units"], page["final"]["k"], page["problems"]) == (0, 0, [])
+    assert page["units"][0]["last"] == "ACCEPTED WITH WAIVER"
 
 
 def test_every_missing_line_costs_the_acceptance(tmp_path):
