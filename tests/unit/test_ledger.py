@@ -63,9 +63,7 @@ def test_a_quantity_without_a_link():
 
 
 def test_the_sentence_takes_the_first_sentence_of_a_reason():
-    row = make_row(
-        "p2", Verdict.INCONCLUSIVE, reason="1.9 Gbit/s is too little, but the tester was busy. Stop it. Again."
-    )
+    row = make_row("p2", Verdict.INCONCLUSIVE, reason="1.9 Gbit/s is low, but the tester was busy. Stop it. Again.")
     assert sheet_of([row]).sentence == (
         "1 of 1 required row is not proven: 2.5G port p2 is INCONCLUSIVE: 1.9 Gbit/s is low, but the tester was busy."
     )
