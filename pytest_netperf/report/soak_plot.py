@@ -30,6 +30,9 @@ def soak_sections(rows: Iterable[Row], w: Words) -> list[dict[str, Any]]:
     """What the template ``soak.html.j2`` lays out: each long run once, with the limits of all rows of its test."""
     rows = list(rows)
     found = []
+    of_test: dict[str, list[Row]] = {}
+    for row in rows:
+        of_test.setdefault(row.test, []).append(row)
     seen: set[Any] = set()
     for row in sorted(rows, key=lambda each: (each.quantity != "throughput", each.statistic is not None)):
         evidence = row.evidence
@@ -37,7 +40,7 @@ def soak_sections(rows: Iterable[Row], w: Words) -> list[dict[str, Any]]:
         if "course_at_s" not in evidence.facts or not evidence.series or key in seen:
             continue
         seen.add(key)
-        limits = {each.quantity: each.limit_high for each in rows if each.test == row.test and each.statistic is None}
+        limits = {each.quantity: each.limit_high for each in of_test[row.test] if each.statistic is None}
         title = f"{port_text(row)}, {quantity_text(row)}"
         drawn = soak_plot(row, heat_limit=limits.get("temperature"), title=printable(title), words=w)
         if drawn:

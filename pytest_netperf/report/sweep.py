@@ -62,17 +62,17 @@ def sweeps_of(rows: Iterable[Row]) -> list[Sweep]:
 
 def _of_group(rows: list[Row]) -> Iterator[Sweep]:
     """The condition with most values first: what is in its sweeps is in no other."""
-    left = list(rows)
+    taken: set[int] = set()
     at = {id(row): _places(row) for row in rows}
     counts = {swept: len({at[id(row)].get(swept) for row in rows}) for swept in SWEPT}
     for swept in sorted(SWEPT, key=lambda name: -counts[name]):
         alike: dict[str, list[Row]] = {}
-        for row in left:
-            if at[id(row)].get(swept) is not None:
+        for row in rows:
+            if id(row) not in taken and at[id(row)].get(swept) is not None:
                 alike.setdefault(_others(row, at[id(row)], swept), []).append(row)
         for same in alike.values():
             if len({at[id(row)][swept] for row in same}) >= _FEWEST:
-                left = [row for row in left if not any(row is other for other in same)]
+                taken.update(map(id, same))
                 yield _sweep(swept, sorted(same, key=lambda row: at[id(row)][swept]), at)
 
 
