@@ -65,8 +65,6 @@ journal._now = now
     run = project.run()
     assert run.code == 1
     run.is_clean()
-    run.has(
-        "ERROR: The clock of the tester was set back by", "SIM-0001   NOT PROVEN   2 of 2 rows passed", "2 passed"
-    )
+    run.has("ERROR: The clock of the tester was set back by", "SIM-0001   NOT PROVEN   2 of 2 rows passed", "2 passed")
     assert run.sheet["verdict"] == "NOT PROVEN"
     assert run.sheet["remarks"][0].startswith("The clock of the tester was set back")
