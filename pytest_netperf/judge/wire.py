@@ -82,7 +82,7 @@ def wire_rates(result: Result, observation: Observation | None, *, mtu_bytes: in
     mean, full = octets / frames, packet_bytes(workload, mtu_bytes) + _ETHERNET
     if mean > full + _CHECK_SEQUENCE + 1:
         return by_framing(f"port {end} counted {frames} super-frames of {mean:.0f} B")
-    with_check = abs(mean - full - _CHECK_SEQUENCE) < abs(mean - full)
+    with_check = mean > full + 0.5  # no frame without it is larger than a full one
     payload = mean - _headers(result) - (_CHECK_SEQUENCE if with_check else 0)
     explained = frames * payload / received
     if payload <= 0 or explained < _EXPLAINED:

@@ -104,6 +104,14 @@ def test_both_directions_at_once_follow_from_the_framing():
     assert "acknowledgements" in wire_rates(both, seen(FRAMES, FRAMES * 1514), mtu_bytes=1500).source
 
 
+def test_a_driver_that_counts_the_check_sequence_is_known_by_its_full_frames():
+    """A few small frames among them: the mean is nearer to a frame without it."""
+    small = FRAMES * 0.0015
+    found = wire_rates(run_of(), seen(FRAMES + small, FRAMES * 1518 + small * 70), mtu_bytes=1500)
+    assert "with check sequence" in found.source
+    assert found.wire_rate == pytest.approx(rates_of(GOODPUT, Workload(), 1500)["wire_rate"], rel=1e-3)
+
+
 def test_at_line_rate_nothing_is_above_the_wire():
     ceiling = goodput_ceiling_bps(1e9, 1500)
     found = wire_rates(
