@@ -23,7 +23,9 @@ from record_samples import RUN, make_row, plan_of
 from pytest_netperf.cli import main
 from pytest_netperf.errors import ConfigError, RecordError
 from pytest_netperf.record.ledger import build_sheets
+from pytest_netperf.report.form import SheetForm
 from pytest_netperf.report.pdf import sheet_pdf
+from pytest_netperf.report.sheet import write_sheet
 from pytest_netperf.report.signature import check_signatures, sign_pdf
 
 
@@ -202,3 +204,41 @@ def test_what_is_no_pdf_is_neither_signed_nor_checked(office, tmp_path, content)
 def test_a_trusted_certificate_that_is_none_is_said(office, signed):
     with pytest.raises(ConfigError, match="cannot read a trusted certificate"):
         check_signatures(signed, [office / "sheet.pdf"])
+
+
+# pytest-netperf verify
+
+
+def of_sheet(text):
+    return [line.strip() for line in text.splitlines() if "sheet.signed.pdf" in line or "nobody signed" in line]
+
+
+def test_verify_says_what_the_signature_of_a_sheet_proves(office, tmp_path, capfd):
+    row = make_row("another")
+    (sheet,) = build_sheets(RUN, plan_of([row]), [row], complete=True)
+    paths = write_sheet(sheet, tmp_path, form=SheetForm(formats=("pdf", "json")))
+    pdf, signed = paths.files["pdf"], paths.folder / "sheet.signed.pdf"
+    main(["verify", str(paths.folder)])
+    assert of_sheet(capfd.readouterr().out) == [
+        "not proven  nobody signed it: who can write all of its files can make all digests anew"
+    ]
+    sign_pdf(pdf, signed, office / "key.pem", office / "cert.pem")
+    main(["verify", str(paths.folder), "--trust", str(office / "root.pem")])
+    first, second = of_sheet(capfd.readouterr().out)
+    assert first.startswith("proven      sheet.signed.pdf: signed by Example authoriser")
+    assert second == "proven      sheet.signed.pdf is sheet.pdf with a signature behind it"
+    main(["verify", str(paths.folder)])
+    shown = capfd.readouterr()
+    assert of_sheet(shown.out)[0].startswith("not proven  sheet.signed.pdf: signed by Example authoriser")
+    assert shown.err == ""
+    main(["verify", str(paths.folder), "--trust", str(office / "other.pem")])
+    assert of_sheet(capfd.readouterr().out)[0].startswith("BROKEN      sheet.signed.pdf: signed by Example authoriser")
+    # A sheet that somebody else's signature stands behind.
+    signed.write_bytes((office / "signed.pdf").read_bytes())
+    assert main(["verify", str(paths.folder)]) == 1
+    assert "BROKEN      sheet.signed.pdf is not sheet.pdf with a signature behind it" in capfd.readouterr().out
+    signed.write_bytes(b"no PDF")
+    assert main(["verify", str(paths.folder)]) == 1
+    assert "BROKEN      sheet.signed.pdf: cannot read this PDF" in capfd.readouterr().out
+    assert main(["verify", str(paths.folder), "--trust", str(tmp_path / "none.pem")]) == 2
+    assert "cannot read a trusted certificate" in capfd.readouterr().err
