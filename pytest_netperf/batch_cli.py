@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -96,7 +96,7 @@ def _make(asked: argparse.Namespace) -> Batch:
         names,
         source=source,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        sampling=_sampling(asked, lot),
+        sampling=[_held_back(check, lot, problems) for check in _sampling(asked, lot)],
         problems=problems,
         remarks=remarks,
     )
@@ -153,16 +153,18 @@ def _sampling(asked: argparse.Namespace, lot: Lot) -> list[SamplingCheck]:
         if not 0 < quality < 1:
             raise ConfigError(f"--limiting-quality {asked.limiting_quality}: must lie between 0 % and 100 %")
         checks.append(check_c0(inspected(lot, asked.lot_size), quality))
-    return [_of_simulated(check) for check in checks] if lot.simulated else checks
+    return checks
 
 
-def _of_simulated(check: SamplingCheck) -> SamplingCheck:
-    """Simulated devices are no sample of anything."""
+def _held_back(check: SamplingCheck, lot: Lot, problems: Sequence[str]) -> SamplingCheck:
+    """No decision by simulated devices, and no acceptance on a record that is not whole."""
     import msgspec
 
-    return msgspec.structs.replace(
-        check,
-        decision="undecided",
-        reason="SIMULATED: no device was inspected.",
-        next_step="Test devices.",
-    )
+    if lot.simulated:
+        reason, step = "SIMULATED: no device was inspected.", "Test devices."
+    elif problems and check.decision == "accept":
+        reason = f"{check.reason} But {len(problems)} of what was read is not as it should be, and may hide more."
+        step = "See to what the page names as not read, or not as it stands; then make it again."
+    else:
+        return check
+    return msgspec.structs.replace(check, decision="undecided", reason=reason, next_step=step)

@@ -405,6 +405,19 @@ def test_c0_sample_is_the_fewest_that_find_the_bad_ones():
     assert check_c0(Inspected(500, size - 1, 0, 0), 0.02).decision == "undecided"
 
 
+def test_no_lot_is_accepted_on_a_record_that_is_not_whole(tmp_path):
+    for number in range(3):
+        sheet_of(tmp_path, f"SN-{number}")
+    plan = ("--lot-size", "9", "--aql", "4.0")
+    (check,) = batch(tmp_path, *plan)["sampling"]
+    assert (check["decision"], check["sample_size"]) == ("accept", 3)
+    (tmp_path / "SN-9/r1").mkdir(parents=True)
+    (tmp_path / "SN-9/r1/sheet.json").write_text("{")
+    (check,) = batch(tmp_path, *plan)["sampling"]
+    assert check["decision"] == "undecided"
+    assert "1 of what was read is not as it should be" in check["reason"]
+
+
 def test_stations_and_a_golden_device(tmp_path):
     for number in range(16):
         sheet_of(
