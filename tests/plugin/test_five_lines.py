@@ -59,7 +59,10 @@ def test_five_lines_are_an_acceptance_sheet(project, workers):
     assert left == {
         "pytest.ini",
         "test_five.py",
-        *(path.relative_to(project.path).as_posix() for path in (page, page.with_name("sheet.json"), run.journal)),
+        *(
+            path.relative_to(project.path).as_posix()
+            for path in (page, page.with_name("sheet.json"), page.with_name("SHA256SUMS"), run.journal)
+        ),
     }
 
 
@@ -74,7 +77,7 @@ def test_a_second_run_leaves_the_first_sheet_alone(project):
     second = project.run("--netperf-output=out")
     assert first.code == second.code == 0, first.text + second.text
     after = {path: path.read_bytes() for path in (project.path / "out").rglob("*") if path.is_file()}
-    assert len(after) == 2 * len(before) == 6
+    assert len(after) == 2 * len(before) == 8
     assert {path: after[path] for path in before} == before
 
 
