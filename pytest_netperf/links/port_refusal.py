@@ -60,14 +60,9 @@ def refusals(port: HostPort, ipr: Any, use: MachineUse, *, allow_addressed: bool
     """
     if port.wifi:
         return ["it is Wi-Fi, which moves between namespaces by its phy; that is not supported in this version"]
-    if port.virtual and not (allow_virtual and port.kind == "veth"):
-        what = port.kind or "virtual device"
-        way_out = (
-            "; a veth pair stands in for a cable when its end has allow_virtual = true, and its rows are SIMULATED then"
-            if port.kind == "veth"
-            else ""
-        )
-        return [f"it is a {what} without hardware behind it{way_out}"]
+    stands_in = port.kind == "veth"
+    if port.virtual and not (allow_virtual and stands_in):
+        return [_no_hardware(port, ipr, stands_in)]
     found = []
     if port.uppers:
         names = ", ".join(port.uppers)
@@ -101,6 +96,31 @@ def refusals(port: HostPort, ipr: Any, use: MachineUse, *, allow_addressed: bool
     if xdp and xdp.get_attr("IFLA_XDP_ATTACHED"):
         found.append(f"an XDP program is attached, which a move would lose (ip link set {port.name} xdp off)")
     return found
+
+
+def _no_hardware(port: HostPort, ipr: Any, stands_in: bool) -> str:
+    """What a port without a device behind it is, and which one to name instead."""
+    (link,) = ipr.link("get", index=port.index)
+    what = f"it is a {port.kind or 'virtual device'}"
+    if stands_in:
+        return (
+            f"{what} without hardware behind it; it stands in for a port and its cable when its end has "
+            "allow_virtual = true, and its rows are SIMULATED then"
+        )
+    if port.kind == "vlan" and link.get_attr("IFLA_LINK_NETNSID") is None:
+        parent = ipr.link("get", index=link.get_attr("IFLA_LINK"))[0].get_attr("IFLA_IFNAME")
+        return (
+            f"{what} on {parent}: a VLAN cannot be moved without what else uses its port; remove it (ip link del "
+            f"{port.name}) and name {parent} itself"
+        )
+    if port.kind in ("bond", "team", "bridge"):
+        below = [each for each in ipr.get_links() if each.get_attr("IFLA_MASTER") == port.index]
+        members = ", ".join(sorted(each.get_attr("IFLA_IFNAME") for each in below))
+        return (
+            f"{what}{f' of {members}' if members else ''} without hardware of its own; remove it (ip link del "
+            f"{port.name}) and name one of its ports"
+        )
+    return f"{what} without hardware behind it"
 
 
 def _carried(port: HostPort, state: dict[str, Any], ipr: Any) -> Iterator[str]:
