@@ -161,6 +161,7 @@ class RunRecord:
         if moved is None:
             return False
         self._journal, self.output = moved
+        self._journal.on_line = self._on_line
         take_along(self._info.files, self._wanted, self.output)
         self.broken += f"; the run went on with all of its record in {self.output}"
         return True

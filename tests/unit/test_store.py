@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -17,6 +19,7 @@ from pytest_netperf.errors import ConfigError, RecordError
 from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
 from pytest_netperf.record.canonical import encode
 from pytest_netperf.record.journal import Journal, JournalLine, WrittenSheet, journal_lines
+from pytest_netperf.record.run_record import RunRecord
 from pytest_netperf.record.schema import Evidence, SeriesPoint, Waiver
 from pytest_netperf.store.database import Database, hide_password, parse_url
 from pytest_netperf.store.replay import sheets_of
@@ -217,6 +220,30 @@ def test_heavy_evidence_stays_out_and_odd_text_goes_in(tmp_path, database):
     assert len(body) < 3000
     assert json.loads(body)["row"]["evidence"]["doubts"] == ["d"]
     assert reason == "nul \ufffd and ? and 'quote'"
+
+
+def test_a_run_that_goes_on_elsewhere_is_stored_to_its_end(tmp_path, url, capsys, monkeypatch):
+    """The disk of its output takes nothing any more after the first row: the store hears of the others too."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    rows = [make_row(f"p{number}", serial="SN-1") for number in range(3)]
+    writer = StoreWriter(parse_url(url), "r1")
+    run = RunRecord(tmp_path / "output", "r1", writer.put)
+    run.begin(lambda _: msgspec.structs.replace(RUN, run_id="r1"), plan_of(rows))
+    run.row(rows[0], "passed")
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, run._journal._fd)
+    os.close(full)
+    for row in rows[1:]:
+        run.row(row, "passed")
+    run.end(0)
+    run.seal([])
+    assert writer.close(30) is None
+    assert run.output != tmp_path / "output"
+    points = json.loads(store(capsys, "trend", "throughput", "--store", url, "--json"))
+    assert [point["label"] for point in points] == [row.id for row in rows]
+    store(capsys, "sync", run.output, "--store", url)
+    assert "0 lines added" in store(capsys, "sync", run.output, "--store", url)
+    shutil.rmtree(run.output)
 
 
 # ---- what is never claimed -------------------------------------------------------------------------------------------
