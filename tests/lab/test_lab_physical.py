@@ -251,16 +251,21 @@ def test_runs_that_are_killed(lab: Guest, made: Callable[..., Suite], pair: Pair
     no_keeper(lab)
     for model in models:
         pair(model)
-    assert clean(lab).count("brought home, as it was") == 2, "of the run whose keeper was killed"
+    said = clean(lab)
+    # Five ways home at once are slow here, and the guard of a keeper waits for 30 s: what it cut short, clean finishes.
+    cleaned = {model for model in models if any(f"port {name}," in said for name in ends[model].names)}
+    assert all(f"port {name}," in said for name in ends["virtio-net-pci"].names), "nobody else could bring these home"
+    assert cleaned <= {"virtio-net-pci", "e1000", "rtl8139"}, said
+    assert said.count("brought home, as it was") == len(said.splitlines()), said
     after = views(lab, ends)
     for model, what in (
         ("e1000e", "Ctrl-C mid-run"),
         ("e1000", "SIGTERM of pytest mid-run"),
         ("vmxnet3", "SIGKILL of pytest mid-run"),
-        ("virtio-net-pci", "SIGKILL of pytest and keeper mid-run, then clean"),
+        ("virtio-net-pci", "SIGKILL of pytest and keeper mid-run"),
         ("rtl8139", "SIGKILL of a pytest-xdist worker mid-run: CRASHED"),
     ):
-        survived(what, before[model], after[model])
+        survived(what + ", then clean" * (model in cleaned), before[model], after[model])
     assert row_of(suites["rtl8139"])["verdict"] == "CRASHED"
     assert row_of(suites["e1000e"])["verdict"] in ("ABORTED", "ERROR")
 
