@@ -11,9 +11,28 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import pytest
+
+from pytest_netperf.option_values import (
+    Engine,
+    Live,
+    Text,
+    Wrong,
+    as_engine,
+    as_folder,
+    as_formats,
+    as_live,
+    as_name,
+    as_path,
+    as_profile,
+    as_seconds,
+    as_share,
+    as_slots,
+    as_store,
+    as_switch,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
@@ -23,34 +42,15 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_OUTPUT", "Options", "add_options", "select_devices"]
 
-Engine = Literal["iperf3", "libiperf"]
 Rule = Literal["simple", "guarded"]
 Role = Literal["vendor", "buyer"]
 Reference = Literal["auto", "now", "off"]
-Live = Literal["auto", "lines", "off"]
-_ENGINES: Final[tuple[Engine, ...]] = ("iperf3", "libiperf")
 
 DEFAULT_OUTPUT: Final = "netperf-results"
-_MAX_TEXT = 200
 _MAX_DURATION_S = 86_400
 _MAX_OMIT_S = 600
-_MAX_SLOTS = 1024
 
 _Value = TypeVar("_Value")
-
-
-class _Text(NamedTuple):
-    """A setting as it was written, and where."""
-
-    text: str
-    written_as: str
-    """``--netperf-duration 0`` or ``netperf_duration = 0 (ini file)``, for messages."""
-    folder: Path
-    """What a relative path in it starts from."""
-
-
-class _Wrong(ValueError):
-    """One setting cannot be accepted; all of them are collected into one UsageError."""
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -203,43 +203,43 @@ class Options:
         """All options; pytest.UsageError lists every one that is wrong."""
         wrong: list[str] = []
 
-        def read(name: str, convert: Callable[[_Text], _Value], default: _Value) -> _Value:
+        def read(name: str, convert: Callable[[Text], _Value], default: _Value) -> _Value:
             text = _text_of(config, name)
             if text is None:
                 return default
             try:
                 return convert(text)
-            except _Wrong as error:
+            except Wrong as error:
                 wrong.append(f"{_without_password(text.written_as)}: {error}")
                 return default
 
         rule, role = _decision_rule(config, wrong)
         options = cls(
-            bench=read("bench", _path, None),
+            bench=read("bench", as_path, None),
             devices=_serials(config.getoption("--netperf-device"), wrong),
-            batch=read("batch", _name, None),
-            operator=read("operator", _name, None),
-            customer=read("customer", _name, None),
-            suite=read("suite", _name, None),
-            suite_version=read("suite-version", _name, None),
-            limits=read("limits", _path, None),
-            waivers=read("waivers", _path, None),
-            baseline=read("baseline", _path, None),
-            profiles=read("profiles", _path, None),
-            output=read("output", _folder, config.invocation_params.dir / DEFAULT_OUTPUT),
-            sheet=read("sheet", _formats, ("html", "json")),
+            batch=read("batch", as_name, None),
+            operator=read("operator", as_name, None),
+            customer=read("customer", as_name, None),
+            suite=read("suite", as_name, None),
+            suite_version=read("suite-version", as_name, None),
+            limits=read("limits", as_path, None),
+            waivers=read("waivers", as_path, None),
+            baseline=read("baseline", as_path, None),
+            profiles=read("profiles", as_path, None),
+            output=read("output", as_folder, config.invocation_params.dir / DEFAULT_OUTPUT),
+            sheet=read("sheet", as_formats, ("html", "json")),
             language=read("language", lambda text: text.text.strip(), "en"),
-            templates=read("templates", _path, None),
-            logo=read("logo", _path, None),
-            store=read("store", _store, None),
-            engine=read("engine", _engine, "iperf3"),
-            profile=read("profile", _profile, None),
-            duration_s=read("duration", lambda text: _seconds(text, 1, _MAX_DURATION_S), None),
-            omit_s=read("omit", lambda text: _seconds(text, 0, _MAX_OMIT_S), None),
-            run_to_run=read("run-to-run", _share, None),
-            history=read("history", _switch, True),
-            live=read("live", _live, "auto"),
-            slots=read("slots", _slots, 1),
+            templates=read("templates", as_path, None),
+            logo=read("logo", as_path, None),
+            store=read("store", as_store, None),
+            engine=read("engine", as_engine, "iperf3"),
+            profile=read("profile", as_profile, None),
+            duration_s=read("duration", lambda text: as_seconds(text, 1, _MAX_DURATION_S), None),
+            omit_s=read("omit", lambda text: as_seconds(text, 0, _MAX_OMIT_S), None),
+            run_to_run=read("run-to-run", as_share, None),
+            history=read("history", as_switch, True),
+            live=read("live", as_live, "auto"),
+            slots=read("slots", as_slots, 1),
             rule=rule,
             role=role,
             reference=_reference(config, wrong),
@@ -273,14 +273,14 @@ def select_devices(options: Options, bench: Bench) -> tuple[str, ...]:
     return tuple(serial for serial in known if serial in options.devices) if options.devices else tuple(known)
 
 
-def _text_of(config: pytest.Config, name: str) -> _Text | None:
+def _text_of(config: pytest.Config, name: str) -> Text | None:
     given = config.getoption(f"--netperf-{name}")
     if given is not None:
-        return _Text(str(given), f"--netperf-{name} {given!s}".rstrip(), config.invocation_params.dir)
+        return Text(str(given), f"--netperf-{name} {given!s}".rstrip(), config.invocation_params.dir)
     key = f"netperf_{name}".replace("-", "_")
     text = str(config.getini(key) or "")
     # An ini key that is present but empty means "not set", as for pytest's own keys.
-    return _Text(text, f"{key} = {text} (ini file)", config.rootpath) if text.strip() else None
+    return Text(text, f"{key} = {text} (ini file)", config.rootpath) if text.strip() else None
 
 
 def _serials(given: Sequence[str] | None, wrong: list[str]) -> tuple[str, ...]:
@@ -350,42 +350,6 @@ def _cannot_keep() -> list[str]:
     return ["--netperf-keep: names network namespaces under /run/netns, which needs root; run as root, or leave it out"]
 
 
-def _path(text: _Text) -> Path:
-    if not text.text.strip():
-        raise _Wrong("the path is empty; give a file, or leave the option away")
-    if "\0" in text.text:
-        raise _Wrong("the path contains a NUL character")
-    return text.folder / Path(text.text).expanduser()
-
-
-def _folder(text: _Text) -> Path:
-    folder = _path(text)
-    for existing in (folder, *folder.parents):
-        if existing.is_dir():
-            return folder
-        if existing.exists():
-            raise _Wrong(f"{existing} is not a folder; results cannot be written into it")
-    return folder
-
-
-def _name(text: _Text) -> str:
-    if not text.text.strip():
-        raise _Wrong("is empty (an environment variable that is not set?); give a name, or leave the option away")
-    if not text.text.isprintable() or len(text.text) > _MAX_TEXT:
-        raise _Wrong(f"must be one line of at most {_MAX_TEXT} printable characters")
-    return text.text.strip()
-
-
-def _profile(text: _Text) -> str:
-    from pytest_netperf.errors import ConfigError
-    from pytest_netperf.judge.profile import get_profile
-
-    try:
-        return get_profile(text.text.strip()).name
-    except ConfigError as error:
-        raise _Wrong(str(error)) from None
-
-
 def _cannot_make_sheets(config: pytest.Config, options: Options) -> list[str]:
     """What is missing for the sheets that were asked for: said now, and not after an hour of measuring."""
     given = [_text_of(config, name) for name in ("sheet", "language", "templates", "logo")]
@@ -406,82 +370,3 @@ def _without_password(text: str) -> str:
     from pytest_netperf.store.database import hide_password
 
     return hide_password(text)
-
-
-def _live(text: _Text) -> Live:
-    match text.text.strip():
-        case "auto" | "lines" | "off" as found:
-            return found
-    raise _Wrong("must be auto, lines or off")
-
-
-def _store(text: _Text) -> URL | None:
-    if text.text.strip() == "off":
-        return None
-    from pytest_netperf.errors import ConfigError
-    from pytest_netperf.store.database import parse_url
-
-    try:
-        return parse_url(text.text.strip(), text.folder)
-    except ConfigError as error:
-        raise _Wrong(str(error)) from None
-
-
-def _formats(text: _Text) -> tuple[str, ...]:
-    from pytest_netperf.errors import ConfigError
-    from pytest_netperf.report.form import read_formats
-
-    try:
-        return read_formats(text.text)
-    except ConfigError as error:
-        raise _Wrong(str(error)) from None
-
-
-def _share(text: _Text) -> float:
-    from pytest_netperf.errors import QuantityError
-    from pytest_netperf.quantities import parse_ratio
-
-    try:
-        share = float(parse_ratio(text.text))
-    except QuantityError as error:
-        raise _Wrong(str(error)) from None
-    if not 0 <= share < 1:
-        raise _Wrong("must be a share from 0 % to below 100 %")
-    return share
-
-
-def _switch(text: _Text) -> bool:
-    if text.text.strip() not in ("on", "off"):
-        raise _Wrong("must be on or off")
-    return text.text.strip() == "on"
-
-
-def _engine(text: _Text) -> Engine:
-    for engine in _ENGINES:
-        if text.text == engine:
-            return engine
-    raise _Wrong(
-        f"there is no engine {text.text!r}; write iperf3 (the program) or libiperf (the library, through the "
-        "PyPI package iperf3)"
-    )
-
-
-def _slots(text: _Text) -> int:
-    number = text.text.strip()
-    if not (number.isascii() and number.isdigit()) or not 1 <= int(number[:6]) <= _MAX_SLOTS:
-        raise _Wrong(f"must be a whole number from 1 to {_MAX_SLOTS}")
-    return int(number)
-
-
-def _seconds(text: _Text, low: int, high: int) -> float:
-    from pytest_netperf.errors import QuantityError
-    from pytest_netperf.quantities import parse_duration
-
-    try:
-        seconds = float(parse_duration(text.text))
-    except QuantityError as error:
-        raise _Wrong(str(error)) from None
-    # iperf3 reads -t and -O with atoi: 0.5 would become 0, which for -t is "run for ever".
-    if not low <= seconds <= high or seconds != int(seconds):
-        raise _Wrong(f"must be a whole number of seconds from {low} to {high}, because iperf3 counts whole seconds")
-    return seconds

@@ -349,4 +349,4 @@ def test_nothing_heavy_is_imported_with_the_options():
         "print(*(set(sys.modules) - before))"
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert set(loaded) == {"pytest_netperf", "pytest_netperf.options"}
+    assert set(loaded) == {"pytest_netperf", "pytest_netperf.option_values", "pytest_netperf.options"}

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from record_samples import RUN, make_row, plan_of
 
-from pytest_netperf import cli, options
+from pytest_netperf import cli, option_values
 from pytest_netperf.errors import ConfigError, RecordError
 from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
 from pytest_netperf.record.canonical import encode
@@ -103,8 +103,8 @@ def test_good_urls(tmp_path):
 
 
 def test_off_is_no_store(tmp_path):
-    assert options._store(options._Text("off", "--netperf-store off", tmp_path)) is None
-    assert options._store(options._Text(" sqlite:///a.db ", "", tmp_path)).database == str(tmp_path / "a.db")
+    assert option_values.as_store(option_values.Text("off", "--netperf-store off", tmp_path)) is None
+    assert option_values.as_store(option_values.Text(" sqlite:///a.db ", "", tmp_path)).database == str(tmp_path / "a.db")
 
 
 def test_passwords_are_hidden_and_nothing_else():
