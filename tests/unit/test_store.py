@@ -14,9 +14,10 @@ import msgspec
 import pytest
 from record_samples import RUN, make_row, plan_of
 
-from pytest_netperf import cli, option_values
+from pytest_netperf import cli
 from pytest_netperf.errors import ConfigError, RecordError
 from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
+from pytest_netperf.option_values import Text, as_store
 from pytest_netperf.record.canonical import encode
 from pytest_netperf.record.journal import Journal, JournalLine, WrittenSheet, journal_lines
 from pytest_netperf.record.run_record import RunRecord
@@ -103,8 +104,8 @@ def test_good_urls(tmp_path):
 
 
 def test_off_is_no_store(tmp_path):
-    assert option_values.as_store(option_values.Text("off", "--netperf-store off", tmp_path)) is None
-    assert option_values.as_store(option_values.Text(" sqlite:///a.db ", "", tmp_path)).database == str(tmp_path / "a.db")
+    assert as_store(Text("off", "--netperf-store off", tmp_path)) is None
+    assert as_store(Text(" sqlite:///a.db ", "", tmp_path)).database == str(tmp_path / "a.db")
 
 
 def test_passwords_are_hidden_and_nothing_else():
