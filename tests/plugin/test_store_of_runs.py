@@ -15,8 +15,8 @@ import alembic.command  # noqa: F401 - pytester takes back what is imported whil
 import pytest
 import sqlalchemy.dialects.postgresql
 import sqlalchemy.dialects.sqlite  # noqa: F401 - as above
-from conftest import INI
 from postgres_server import PostgresServer, binaries, running_server
+from project_ini import INI
 
 from pytest_netperf import cli
 from pytest_netperf.record.journal import journal_lines
