@@ -307,7 +307,7 @@ def test_a_pulled_cable_a_removed_card_and_a_speed_that_was_forced_down(
     assert "nowhere to be found" in removed.stdout
     no_keeper(lab)
     lab.give_card(card.cards.b)
-    assert pair("vmxnet3").names == card.names
+    wait_until(lambda: pair("vmxnet3").names == card.names, "udev has named the card as before")
     assert "brought home, as it was" in clean(lab)
     what = f"card taken off the bus mid-run: {row['verdict']}; plugged in again, then clean"
     survived(what, before["vmxnet3"], card.view())
