@@ -47,6 +47,7 @@ def run(asked: argparse.Namespace) -> int:
     """Run it. Returns 0, or 1 when something is wrong with the bench. Raises ConfigError and StationError."""
     from pytest_netperf.bench.model_profile import load_profiles
 
+    given = load_profiles(asked.profiles)  # a folder that is wrong is wrong use, whatever the bench file says
     if asked.bench_command == "check":
         from pytest_netperf.bench_check import check_bench
 
@@ -56,7 +57,7 @@ def run(asked: argparse.Namespace) -> int:
         else:
             _show(asked.file, found)
         return 0 if found.good else 1
-    return _init(asked, load_profiles(asked.profiles))
+    return _init(asked, given)
 
 
 def _show(file: Path, found: BenchCheck) -> None:

@@ -184,7 +184,7 @@ def _measure(want: Wanted, engine: Engine, owner: Any, slots: int) -> TesterRefe
     if want.link is None or simulated:
         link = bring_up(owner, f"reference-{want}", **about)
     else:
-        link = bring_up_ports(owner, f"reference-{want}", ports=want.link.physical_ports, **about)
+        link = bring_up_ports(owner, f"reference-{want}", ports=want.link.physical_ports, asked={}, **about)
     try:
         measured = measure(engine, link, workload, slots=slots)
     finally:

