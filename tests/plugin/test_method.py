@@ -120,10 +120,10 @@ def test_smoke_is_short_and_a_journal_of_it_is_judged_the_same(project):
 def test_repeated_runs_are_one_row_with_all_of_them_kept(project, between):
     test = f"""
 def test_a(iperf3, netperf_link):
-    namespace, changes = netperf_link.a.namespace, netperf_link.counters()[0].carrier_changes
+    link, changes = netperf_link.ensure_up(), netperf_link.counters()[0].carrier_changes
     iperf3.tcp(repeat=3, duration=3, between_runs={between!r})
     is_cold, is_bounced = {between == "cold"}, {between == "link"}
-    assert (netperf_link.a.namespace != namespace) == is_cold
+    assert (netperf_link.link is not link) == is_cold
     if not is_cold:
         assert netperf_link.counters()[0].carrier_changes - changes == (4 if is_bounced else 0)
 """
