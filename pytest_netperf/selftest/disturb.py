@@ -193,13 +193,13 @@ def _step_the_clock(link: Link) -> Iterator[None]:  # noqa: ARG001 - as the othe
 @contextlib.contextmanager
 def _stop_the_counters_of_b(link: Link) -> Iterator[None]:
     """Port b counts nothing, as behind a driver that does not."""
-    counters = link.counters
-    _, still = counters()
+    counters = link.all_counters
+    still = counters()["b"]
 
-    def half() -> tuple[PortCounters, PortCounters]:
-        return counters()[0], still
+    def half() -> dict[str, PortCounters]:
+        return {**counters(), "b": still}
 
-    with mock.patch.object(link, "counters", half):
+    with mock.patch.object(link, "all_counters", half):
         yield
 
 
