@@ -22,6 +22,7 @@ from pytest_netperf.links.port_journal import holder_of
 from pytest_netperf.links.port_reading import PortReading
 from pytest_netperf.links.port_rescue import where_lent
 from pytest_netperf.links.ports import find_port
+from pytest_netperf.links.wifi import ONE_RADIO
 from pytest_netperf.observe.observation import PcieHop
 from pytest_netperf.quantities import format_pair, format_speed, format_value, near_misses
 
@@ -194,6 +195,8 @@ def _check_ports(
             held = holder_of(port.port_id)
             each.problems += [f"{end}: {held}"] if held is not None else []
             each.problems += [f"{end}: {port.name} {problem}" for problem in _cannot(link, reading)]
+        if len({reading.port.wifi for reading in found.values()}) == 2:
+            each.problems += [f"{end}: {ONE_RADIO}" for end, reading in found.items() if reading.port.wifi]
         each.problems += _carrier(found)
         each.notes += _not_known(link, found)
         if device is not None and device.model is not None:
@@ -253,7 +256,7 @@ def _bus(speed_bps: float, reading: PortReading) -> Iterator[str]:
 
 def _carrier(found: Mapping[str, PortReading]) -> Iterator[str]:
     """Both ends are up, so a cable between them would show."""
-    names = [reading.port.name for reading in found.values() if not reading.carrier]
+    names = [reading.port.name for reading in found.values() if not reading.carrier and not reading.port.wifi]
     if len(found) == 2 and names and all(reading.up for reading in found.values()):
         yield f"no carrier at {' and '.join(names)}, though both ports are up: look at the cable and the modules"
 

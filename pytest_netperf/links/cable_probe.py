@@ -113,6 +113,7 @@ class _Probe:
             for port in found
             for reason in refusals(port, self._home, use, allow_addressed=allow_addressed, allow_virtual=allow_virtual)
         ]
+        reasons += [f"port {port.label}: it is Wi-Fi, to which no cable leads" for port in found if port.wifi]
         if reasons:
             raise LinkError("; ".join(reasons))
         self._ports = {port.port_id: port for port in found}

@@ -28,6 +28,7 @@ from pytest_netperf.links.port_lend import begin_journal, lend
 from pytest_netperf.links.port_refusal import read_machine_use, refusals
 from pytest_netperf.links.port_rescue import Rescued, rescue_ports
 from pytest_netperf.links.ports import HostPort, find_port, list_ports
+from pytest_netperf.links.wifi import ONE_RADIO, join_ad_hoc, work_ad_hoc
 
 __all__ = ["PhysicalPair"]
 
@@ -54,6 +55,7 @@ class PhysicalPair(Pair):
         self._asked: dict[str, Any] = spec.get("asked", {})
         self._claims: list[PortClaim] = []
         self._journals: dict[str, PortJournal] = {}
+        self._wifi = False
         self._home = IPRoute(ext_ack=True)
         try:
             rescued = rescue_ports(self._home, spec["holder"])
@@ -113,6 +115,9 @@ class PhysicalPair(Pair):
         for end, port in found.items():
             allowed = {name: bool(wanted[end].get(name)) for name in ("allow_addressed", "allow_virtual")}
             reasons += [f"port {end} ({port.label}): {reason}" for reason in refusals(port, self._home, use, **allowed)]
+        self._wifi = all(port.wifi for port in found.values())
+        if not self._wifi:
+            reasons += [f"port {end} ({port.label}): {ONE_RADIO}" for end, port in found.items() if port.wifi]
         if reasons:
             raise LinkError("; ".join(reasons))
 
@@ -162,8 +167,21 @@ class PhysicalPair(Pair):
             )
         asked = AskedSettings(port["interface"], port["name"], self._asked)
         asked.write_down()
+        if self._wifi:
+            work_ad_hoc(port["index"], port["name"])
         ipr.link("set", index=port["index"], state="up")
         asked.write_up()
+        self._join(end)
+
+    def _join(self, end: str) -> None:
+        if self._wifi:
+            port = self.ports[end]
+            self.facts[f"port_{end}_wifi"] = join_ad_hoc(port["index"], self.index, port["name"])
+
+    def up_again(self, end: str) -> None:
+        """See `Pair`."""
+        super().up_again(end)
+        self._join(end)
 
     def _in_force(self, end: str) -> str:
         port = self.ports[end]
@@ -175,6 +193,8 @@ class PhysicalPair(Pair):
 
     def no_carrier(self, end: str) -> str:
         """See `Pair`."""
+        if self._wifi:
+            return f"port {self.ports[end]['name']} has not joined the ad hoc network after {self.carrier_seconds:g} s"
         return (
             f"port {self.ports[end]['name']} has no carrier after {self.carrier_seconds:g} s: look at the cable, at "
             "both of its ends, and at the module"
@@ -182,6 +202,8 @@ class PhysicalPair(Pair):
 
     def where_to_look(self) -> str:
         """See `Pair`."""
+        if self._wifi:
+            return ": both ports have joined an ad hoc network, but they do not hear each other; look at their antennas"
         return (
             f": both ports have a carrier, but {self.ports['a']['name']} and {self.ports['b']['name']} do not reach "
             "each other; is the cable in these two?"

@@ -35,6 +35,7 @@ from pytest_netperf.links.port_state import (
     sysctl_path,
 )
 from pytest_netperf.links.ports import HostPort, list_ports
+from pytest_netperf.links.wifi import mode_back, move_radio
 
 __all__ = ["NOWHERE", "Trip", "bring_home", "locate"]
 
@@ -150,7 +151,10 @@ def _leave(trip: Trip, away: Namespace, home: Any) -> list[str]:
     _note(journal, "move it home")
     here = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        away.call(away.ipr.link, "set", index=port.index, net_ns_fd=here)
+        if port.wifi:
+            away.call(move_radio, port.index, here)
+        else:
+            away.call(away.ipr.link, "set", index=port.index, net_ns_fd=here)
     except Exception as error:  # noqa: BLE001 - the move may have happened all the same
         return [f"the move home failed: {error}"]
     finally:
@@ -179,6 +183,9 @@ def _put_back(before: dict[str, Any], ipr: Any, port: HostPort) -> list[str]:
     name = socket.if_indextoname(index)
     if now["mac"] != before["mac"] and now["flags"]["up"]:
         attempt("down", ipr.link, "set", index=index, state="down")  # many drivers change it only then
+    if now["wifi_mode"] != (mode := before.get("wifi_mode")) and mode is not None:
+        attempt("down", ipr.link, "set", index=index, state="down")
+        attempt("Wi-Fi mode", mode_back, index, mode)
     for field in ATTRIBUTES:
         if now[field] != before[field]:
             value = "" if before[field] is None and field == "alias" else before[field]

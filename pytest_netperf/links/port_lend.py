@@ -14,6 +14,7 @@ from pytest_netperf.links.namespace import Namespace
 from pytest_netperf.links.port_journal import PortJournal, boot_id
 from pytest_netperf.links.port_state import read_port_state
 from pytest_netperf.links.ports import HostPort
+from pytest_netperf.links.wifi import move_radio
 
 __all__ = ["begin_journal", "lend"]
 
@@ -42,7 +43,10 @@ def lend(port: HostPort, journal: PortJournal, home: Any, to: Namespace) -> None
 
     journal.note("lend it to a network namespace of a run")
     try:
-        home.link("set", index=port.index, net_ns_fd=to.fd)
-    except NetlinkError as error:
-        reason = os.strerror(error.code)
+        if port.wifi:
+            move_radio(port.index, to.fd)
+        else:
+            home.link("set", index=port.index, net_ns_fd=to.fd)
+    except (NetlinkError, OSError) as error:
+        reason = os.strerror(error.code if isinstance(error, NetlinkError) else error.errno or 0)
         raise LinkError(f"port {port.label} cannot be moved into a network namespace: {reason}") from None

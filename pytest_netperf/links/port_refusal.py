@@ -15,6 +15,7 @@ from pytest_netperf.links.netlink import ROUTE, attributes, exchange
 from pytest_netperf.links.port_records import routes_of_several_ports
 from pytest_netperf.links.port_state import read_port_state
 from pytest_netperf.links.ports import HostPort
+from pytest_netperf.links.wifi import wifi_refusals
 
 __all__ = ["MachineUse", "read_machine_use", "refusals"]
 
@@ -58,9 +59,7 @@ def refusals(port: HostPort, ipr: Any, use: MachineUse, *, allow_addressed: bool
 
     ``ipr`` is an IPRoute of the calling thread's namespace, which is the port's; ``use`` was read in the same one.
     """
-    if port.wifi:
-        return ["it is Wi-Fi, which moves between namespaces by its phy; that is not supported in this version"]
-    stands_in = port.kind == "veth"
+    stands_in = port.kind == "veth" or port.wifi
     if port.virtual and not (allow_virtual and stands_in):
         return [_no_hardware(port, ipr, stands_in)]
     found = []
@@ -92,6 +91,8 @@ def refusals(port: HostPort, ipr: Any, use: MachineUse, *, allow_addressed: bool
             f"(tc qdisc del dev {port.name} root)"
         )
     (link,) = ipr.link("get", index=port.index)
+    if port.wifi:
+        found += wifi_refusals(port.index, bool(state["flags"]["up"] and link.get_attr("IFLA_CARRIER")))
     xdp = link.get_attr("IFLA_XDP")
     if xdp and xdp.get_attr("IFLA_XDP_ATTACHED"):
         found.append(f"an XDP program is attached, which a move would lose (ip link set {port.name} xdp off)")
@@ -101,7 +102,7 @@ def refusals(port: HostPort, ipr: Any, use: MachineUse, *, allow_addressed: bool
 def _no_hardware(port: HostPort, ipr: Any, stands_in: bool) -> str:
     """What a port without a device behind it is, and which one to name instead."""
     (link,) = ipr.link("get", index=port.index)
-    what = f"it is a {port.kind or 'virtual device'}"
+    what = f"it is a {port.kind or ('simulated radio' if port.wifi else 'virtual device')}"
     if stands_in:
         return (
             f"{what} without hardware behind it; it stands in for a port and its cable when its end has "

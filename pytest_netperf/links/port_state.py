@@ -13,6 +13,7 @@ from typing import Any, Final
 from pytest_netperf.errors import LinkError
 from pytest_netperf.links.port_records import ADDRESSES, NEIGHBOURS, ROUTES, read_records
 from pytest_netperf.links.port_settings import PortSettings
+from pytest_netperf.links.wifi import read_mode
 
 __all__ = ["ATTRIBUTES", "FLAGS", "RECORDS", "differences", "read_port_state", "read_sysctls", "sysctl_path"]
 
@@ -51,6 +52,7 @@ def read_port_state(ipr: Any, index: int) -> dict[str, Any]:
         "index": index,
         "altnames": sorted(properties.get_attrs("IFLA_ALT_IFNAME")) if properties else [],
         **{field: link.get_attr(attribute) for field, attribute in ATTRIBUTES.items()},
+        "wifi_mode": read_mode(index),
         "flags": {flag: bool(link["flags"] & bit) for flag, bit in FLAGS.items()},
         "qdisc": link.get_attr("IFLA_QDISC"),
         "settings": groups,
@@ -86,8 +88,8 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
     """What is not as it was, a text for each; empty when everything is."""
     found = [
         f"{field}: was {_text(before[field])}, is {_text(after[field])}"
-        for field in ("name", "altnames", *ATTRIBUTES)
-        if before[field] != after[field]
+        for field in ("name", "altnames", "wifi_mode", *ATTRIBUTES)
+        if before.get(field) != after[field]  # a journal of an earlier version has no Wi-Fi in it
     ]
     found += _of_mapping("", before["flags"], after["flags"])
     if before["flags"]["up"] and after["flags"]["up"] and before["qdisc"] != after["qdisc"]:  # it has one when it is up

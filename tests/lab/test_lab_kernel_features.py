@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pytest
 from lab_guest import Guest
-from lab_suite import PYTHON, Suite
+from lab_suite import PYTHON, Pair, Suite
 from test_loss import is_binomial
 
 Survived = Callable[..., None]
+PairOf = Callable[[str], Pair]
 
 SHARES = {0.01: 12_000, 0.05: 4_000}
 """Loss, and how many datagrams it is tried on."""
@@ -116,3 +118,104 @@ def test_a_lossy_link_fails_by_either_and_the_sheet_says_which(suite: Suite):
     assert [row["verdict"] for row in rows] == ["FAIL", "FAIL"], done.stdout
     assert [json.dumps(row).count('"link_loss_by": "netem"') for row in rows] == [1, 0], done.stdout
     assert [json.dumps(row).count('"link_loss_by": "classifier"') for row in rows] == [0, 1]
+
+
+UPPERS = """
+ip link add link {a} name {a}.7 type vlan id 7
+ip link add bond0 type bond mode active-backup
+ip link set {b} down
+ip link set {b} master bond0
+ip link add team0 type team
+ip link add bridge0 type bridge
+ip link set {c} master bridge0
+ip link add link {d} name {d}.8 type vlan id 8
+"""
+NO_UPPERS = """
+for name in {a}.7 {d}.8 bond0 team0 bridge0; do ip link del $name; done
+"""
+LINK = """
+[[device.link]]
+name = "l{number}"
+speed = "1G"
+a = {{ port = "altname-{a}" }}
+b = {{ port = "altname-{b}" }}
+"""
+
+
+def test_what_stands_on_a_port_and_what_a_port_stands_in_are_refused(lab: Guest, pair: PairOf, suite: Suite):
+    """Each of real drivers: 802.1Q, a bond, a team, a bridge, their members, and a port below a VLAN."""
+    first, second = pair("e1000"), pair("virtio-net-pci")
+    names = {"a": first.a, "b": first.b, "c": second.a, "d": second.b}
+    links = [(f"{first.a}.7", first.b), ("bond0", "team0"), ("bridge0", second.a), (second.b, first.a)]
+    text = '[[device]]\nserial = "UP-1"\n'
+    text += "".join(LINK.format(number=number, a=a, b=b) for number, (a, b) in enumerate(links))
+    suite.write({"bench.toml": text})
+    before = first.view() | second.view()
+    lab.run(["sh", "-ec", UPPERS.format(**names)]).check()
+    said = lab.run([PYTHON, "-m", "pytest_netperf.cli", "bench", "check", "bench.toml"], folder=suite.path)
+    lab.run(["sh", "-ec", NO_UPPERS.format(**names)]).check()
+    for expected in (
+        f"a: {first.a}.7 is refused: it is a vlan on {first.a}: a VLAN cannot be moved without what else uses its port",
+        f"and name {first.a} itself",
+        f"b: {first.b} is refused: bond0 stands on it",
+        f"a: bond0 is refused: it is a bond of {first.b} without hardware of its own",
+        "b: team0 is refused: it is a team without hardware of its own",
+        f"a: bridge0 is refused: it is a bridge of {second.a} without hardware of its own",
+        f"b: {second.a} is refused: bridge0 stands on it",
+        f"a: {second.b} is refused: {second.b}.8 stands on it",
+    ):
+        assert expected in said.stdout, said.stdout + said.stderr
+    assert said.returncode == 1
+    after = first.view() | second.view()
+    assert {name: port["flags"] for name, port in after.items()} == {
+        name: port["flags"] for name, port in before.items()
+    }
+
+
+PKTGEN = """
+import json, os, sys, time
+from pytest_netperf.links.physical import PhysicalPair
+
+a, b, frames, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+ports = {"a": {"port": a}, "b": {"port": b}}
+pair = PhysicalPair(1, {"mtu": 1500, "ports": ports, "holder": {"pid": os.getpid()}}, lambda: False)
+try:
+    def tell(name, *lines):
+        for line in lines:
+            with open(f"/proc/thread-self/net/pktgen/{name}", "w") as file:
+                file.write(line + "\\n")
+
+    def settled():
+        now = pair.counters()
+        while (time.sleep(2.5), then := now, now := pair.counters())[2] != then:  # e1000e refreshes every 2 s
+            pass
+        return now
+
+    port, peer = pair.ports["a"], pair.ports["b"]
+    before = settled()
+    send = [f"count {frames}", f"pkt_size {size}", "delay 100000", f"dst {peer['address']}", f"dst_mac {peer['mac']}"]
+    pair.ends["a"].call(tell, "kpktgend_0", f"add_device {port['interface']}")
+    pair.ends["a"].call(tell, port["interface"], *send)
+    pair.ends["a"].call(tell, "pgctrl", "start")
+    after = settled()
+    pair.ends["a"].call(tell, "kpktgend_0", "rem_device_all")
+    print(json.dumps({end: {key: after[end][key] - before[end][key] for key in after[end]} for end in "ab"}))
+finally:
+    pair.close()
+"""
+
+
+@pytest.mark.parametrize("model", ["e1000e", "vmxnet3"])
+def test_the_counters_of_both_ports_count_each_frame_of_pktgen(
+    lab: Guest, pair: PairOf, survived: Survived, model: str
+):
+    frames, size = 2000, 1000
+    ends = pair(model)
+    lab.run(["modprobe", "pktgen"]).check()
+    command = [PYTHON, "-c", PKTGEN, f"mac-{ends.cards.a.mac}", f"mac-{ends.cards.b.mac}", str(frames), str(size)]
+    counted = json.loads(lab.run(command, timeout_s=200).check())
+    for end, way in (("a", "tx"), ("b", "rx")):
+        assert frames <= counted[end][f"{way}_packets"] <= frames + 5, counted  # what IPv6 says of its own accord
+        assert frames * size <= counted[end][f"{way}_bytes"] <= frames * (size + 4) + 600, counted
+        assert counted[end][f"{way}_errors"] == counted[end][f"{way}_dropped"] == 0
+    survived(f"{frames} frames of pktgen over {model}: both ports counted {counted['b']['rx_packets']}")

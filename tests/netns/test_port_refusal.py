@@ -1,4 +1,4 @@
-"""Ports without hardware of their own: refused, with the port to name instead."""
+"""Ports without hardware of their own, and Wi-Fi without a radio that could move: refused, with the way out."""
 
 from __future__ import annotations
 
@@ -57,3 +57,8 @@ def test_a_vlan_is_no_port_and_the_one_below_it_is_named(refused):
     (reason,) = refused("eth1", kind="vlan")
     assert "it is a vlan on eth0: a VLAN cannot be moved without what else uses its port" in reason
     assert "and name eth0 itself" in reason
+
+
+def test_wifi_without_a_phy_is_refused(refused):
+    (reason,) = refused("eth1", wifi=True)
+    assert reason.startswith("it is Wi-Fi of an old kind")
