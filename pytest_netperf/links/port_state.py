@@ -87,9 +87,9 @@ def sysctl_path(key: str, name: str) -> Path:
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """What is not as it was, a text for each; empty when everything is."""
     found = [
-        f"{field}: was {_text(before[field])}, is {_text(after[field])}"
+        f"{field}: was {_text(before.get(field))}, is {_text(after.get(field))}"
         for field in ("name", "altnames", "wifi_mode", *ATTRIBUTES)
-        if before.get(field) != after[field]  # a journal of an earlier version has no Wi-Fi in it
+        if before.get(field) != after.get(field)  # a journal of an earlier version has no Wi-Fi in it
     ]
     found += _of_mapping("", before["flags"], after["flags"])
     if before["flags"]["up"] and after["flags"]["up"] and before["qdisc"] != after["qdisc"]:  # it has one when it is up
