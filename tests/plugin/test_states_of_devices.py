@@ -77,7 +77,8 @@ def test_the_states_of_a_device_are_rows_of_one_sheet(project):
     ("marks", "code", "verdict"),
     [('device_state=["plain", "dpi"], mtu=9000', 0, "ACCEPTED"), ('device_state="dpi", mtu=9000', 1, "NOT PROVEN")],
 )
-def test_what_is_not_applicable_has_no_say_and_proves_nothing(project, marks, code, verdict):
+@pytest.mark.parametrize("without", [(), ("-pno:skipping",)], ids=["", "without the plugin for marks like skip"])
+def test_what_is_not_applicable_has_no_say_and_proves_nothing(project, marks, code, verdict, without):
     project.write(
         {"bench.toml": ROUTED},
         test_states=f"""
@@ -87,7 +88,7 @@ def test_power(netperf_link, netperf_record):
     netperf_record("power", 5, "W")
 """,
     )
-    run = project.run("--netperf-bench=bench.toml")
+    run = project.run("--netperf-bench=bench.toml", *without)
     run.is_clean()
     assert (run.code, run.sheet["verdict"]) == (code, verdict)
     assert run.sheet["counts"]["NOT APPLICABLE"] == 1
