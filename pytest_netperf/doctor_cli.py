@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -41,7 +40,6 @@ def run(asked: argparse.Namespace) -> int:
     return 1 if any(each.state == "problem" for each in found) else 0
 
 
-@functools.cache
 def quick_look() -> tuple[str, ...]:
     """What is wrong or worth knowing, without links or traffic: lines for the record of a row that is ERROR."""
     from pytest_netperf.doctor.finding import text_lines
