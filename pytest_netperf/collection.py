@@ -116,8 +116,6 @@ def plan_of(
     item: pytest.Item, limits: tuple[Limit, ...], method: Method | None = None, baselines: Baselines | None = None
 ) -> ItemPlan | None:
     """What is known about a test of ours before it runs; None for a test that is not ours, or has no device."""
-    from pytest_netperf.judge.method import Method
-
     callspec = getattr(item, "callspec", None)
     if callspec is None:
         return None
@@ -125,6 +123,8 @@ def plan_of(
     device = callspec.params.get(DEVICE_FIXTURE) if link is None else getattr(link, "device", None)
     if device is None or not hasattr(device, "serial"):
         return None
+    from pytest_netperf.judge.method import Method
+
     fixtures = getattr(item, "fixturenames", ())
     return ItemPlan(
         nodeid=item.nodeid,

@@ -31,10 +31,17 @@ ADDRESS = "netperf_live"
 class LiveView:
     """Of the controller, or of the only process. Made when somebody may see it."""
 
-    def __init__(self, session: NetperfSession, view: View) -> None:
-        self._view = view
+    def __init__(self, session: NetperfSession, make_view: Callable[[], View]) -> None:
+        self._make_view = make_view
+        self._view: View | None = None
         self._receiver: Receiver | None = None
-        session.live = view.show
+        session.live = self._show
+
+    def _show(self, progress: Progress) -> None:
+        """The first look makes the view: a run without measurements pays nothing for it."""
+        if self._view is None:
+            self._view = self._make_view()
+        self._view.show(progress)
 
     @classmethod
     def of(cls, config: pytest.Config, session: NetperfSession) -> LiveView | None:
@@ -42,14 +49,17 @@ class LiveView:
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         if session.options.live == "off" or reporter is None or config.option.verbose < 0:
             return None
-        from pytest_netperf.live.view import LinesView, TableView
 
         def terminal() -> contextlib.AbstractContextManager[IO[str]]:
             return _uncaptured(config, reporter)
 
-        if session.options.live == "auto" and reporter.isatty and find_spec("rich") is not None:
-            return cls(session, TableView(terminal))
-        return cls(session, LinesView(terminal))
+        def make_view() -> View:
+            from pytest_netperf.live.view import LinesView, TableView
+
+            is_table = session.options.live == "auto" and reporter.isatty and find_spec("rich") is not None
+            return TableView(terminal) if is_table else LinesView(terminal)
+
+        return cls(session, make_view)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -57,20 +67,21 @@ class LiveView:
         if self._receiver is None:
             from pytest_netperf.live.relay import Receiver
 
-            self._receiver = Receiver(self._view.show)
+            self._receiver = Receiver(self._show)
         node.workerinput[ADDRESS] = self._receiver.address
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A phase of a test is over; the terminal is about to be written to."""
-        if report.when != "setup" or not report.passed:
+        if self._view is not None and (report.when != "setup" or not report.passed):
             self._view.done(report.nodeid)
 
     def pytest_unconfigure(self) -> None:
         """The run is over."""
         if self._receiver is not None:
             self._receiver.close()
-        self._view.close()
+        if self._view is not None:
+            self._view.close()
 
 
 class _Writer(io.StringIO):

@@ -11,11 +11,10 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from pytest_netperf.live.progress import Progress
+if TYPE_CHECKING:
+    from pytest_netperf.live.progress import Progress
 
 __all__ = ["Receiver", "Sender"]
 
@@ -31,6 +30,8 @@ class Sender:
 
     def __call__(self, progress: Progress) -> None:
         """Send one look."""
+        import msgspec
+
         with contextlib.suppress(OSError):
             self._socket.sendto(msgspec.json.encode(progress), f"\0{self._address}")
 
@@ -52,6 +53,10 @@ class Receiver:
 
     def _receive(self) -> None:
         while data := self._socket.recv(_MOST_BYTES):
+            import msgspec  # only now: every run with xdist has this thread, measuring or not
+
+            from pytest_netperf.live.progress import Progress
+
             with contextlib.suppress(msgspec.DecodeError, OSError):
                 self._show(msgspec.json.decode(data, type=Progress))
 

@@ -146,3 +146,18 @@ def test_strict_markers_know_our_marks(project):
     project.write(test_five=FIVE_LINES)
     run = project.run("--strict-markers", "--collect-only", "-q")
     assert run.code == 0, run.text
+
+
+def test_a_project_that_measures_nothing_loads_next_to_nothing_of_ours(project):
+    project.write(
+        test_plain="""
+import sys
+
+def test_it():
+    ours = [name for name in sys.modules if name.startswith("pytest_netperf.")]
+    assert not [name for name in ours if name.startswith(("pytest_netperf.judge", "pytest_netperf.live."))]
+    assert not {"msgspec", "pyroute2", "tomllib", "sqlalchemy", "rich"} & sys.modules.keys()
+"""
+    )
+    run = project.run()
+    assert run.code == 0, run.text
