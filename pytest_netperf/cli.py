@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _sheet(asked: argparse.Namespace) -> int:
     from pytest_netperf.judge.verdict import DeviceVerdict
     from pytest_netperf.record.closing import close_run
-    from pytest_netperf.record.journal import read_journal
+    from pytest_netperf.record.journal_reader import read_journal
     from pytest_netperf.report.form import SheetForm, check_form, read_formats
     from pytest_netperf.report.sheet import write_sheet
     from pytest_netperf.report.terminal import device_lines

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_netperf import attempts, collection, history, live_view, options, recorder, tester_check
+from pytest_netperf import attempts, collection, history, live_view, options, plans, recorder, tester_check
 from pytest_netperf.device_states import DeviceStates
 from pytest_netperf.errors import ConfigError, MarkError
 from pytest_netperf.fixtures import PLAN, PROBLEM, SESSION, iperf3, netperf_device, netperf_link, netperf_record
@@ -78,7 +78,7 @@ def pytest_configure(config: pytest.Config) -> None:
         live_view.join(config, session)
     else:
         recording = recorder.Recorder(config, session)
-        config.pluginmanager.register(recording, recorder.NAME)
+        config.pluginmanager.register(recording, plans.RECORDER)
         config.pluginmanager.register(tester_check.TesterCheck(config, session, recording))
         config.pluginmanager.register(history.HistoryReport(session))
 
@@ -226,7 +226,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     Only now: until here conftest files may add marks to a test.
     """
     config = session.config
-    plans = []
+    expected = []
     for selected, items in ((True, session.items), (False, config.stash[_DESELECTED])):
         for item in items:
             plan = _plan_of(item)
@@ -235,10 +235,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 reason = attempts.not_applicable(item)
                 if reason is not None:
                     item.add_marker(pytest.mark.skip(reason=f"NOT APPLICABLE: {reason}"), append=False)
-                plans.append((plan, selected))
+                expected.append((plan, selected))
     limits: tuple[Limit, ...] = config.stash[LIMITS]
-    if plans and not config.getoption("collectonly"):
-        recorder.announce(config, plans, collection.never_measured(plans, limits))
+    if expected and not config.getoption("collectonly"):
+        plans.announce(config, expected, collection.never_measured(expected, limits))
 
 
 def _plan_of(item: pytest.Item) -> collection.ItemPlan | None:

@@ -1,7 +1,6 @@
 """The controller's side: the journal from the first second, the sheets and the summary at the end.
 
-The controller is the only process that writes. Under xdist the workers make the plan; a worker leaves it in a memory
-file of the controller's, which takes it into the journal.
+The controller is the only process that writes.
 """
 
 from __future__ import annotations
@@ -9,8 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +17,10 @@ import pytest
 
 from pytest_netperf.attempts import ROWS_ATTRIBUTE, VERDICT_ATTRIBUTE
 from pytest_netperf.errors import RecordError
+from pytest_netperf.plans import RECORDER, PlanFiles
 
 if TYPE_CHECKING:
-    from pytest_netperf.collection import ItemPlan
-    from pytest_netperf.record.journal import JournalLine
+    from pytest_netperf.record.journal_line import JournalLine
     from pytest_netperf.record.run_record import RunRecord
     from pytest_netperf.record.schema import JournalLink, Planned, Row, RunInfo, Sheet
     from pytest_netperf.record.stretch import Stretch
@@ -30,13 +28,11 @@ if TYPE_CHECKING:
     from pytest_netperf.session import NetperfSession
     from pytest_netperf.store.writer import StoreWriter
 
-__all__ = ["KEPT", "NAME", "Recorder", "announce"]
+__all__ = ["KEPT", "Recorder", "problem"]
 
-NAME = "netperf-recorder"
 KEPT = "netperf_kept"
 """Key of a worker's output: the namespaces that it keeps."""
 
-_PLAN_FILE = "netperf_plan_file"
 _PHASES = ("setup", "call", "teardown")
 _LETTERS = {
     "INCONCLUSIVE": ("inconclusive", "I", "yellow"),
@@ -45,40 +41,11 @@ _LETTERS = {
 }
 
 
-def announce(config: pytest.Config, plans: Iterable[tuple[ItemPlan, bool]], unasked: Iterable[Planned]) -> None:
-    """Write down the rows that are expected: into the journal, or from a worker into the controller's memory file."""
-    planned = [row for plan, selected in plans for row in plan.planned(selected)]
-    planned += unasked
-    workerinput = getattr(config, "workerinput", None)
-    if workerinput is None:
-        recorder = config.pluginmanager.get_plugin(NAME)
-        if recorder is not None:
-            recorder.plan(planned)
-        return
-    _end_with_controller()
-    if _PLAN_FILE not in workerinput:
-        return
-    import msgspec
-
-    path, target = map(Path, workerinput[_PLAN_FILE])
-    with contextlib.suppress(OSError):  # another host's worker: the journal then says that it has no plan
-        if path.readlink() == target:
-            path.write_bytes(msgspec.json.encode(planned))
-
-
 def problem(config: pytest.Config, text: str) -> None:
     """Something that makes the run fail at its end, said there."""
-    recorder = config.pluginmanager.get_plugin(NAME)
+    recorder = config.pluginmanager.get_plugin(RECORDER)
     if recorder is not None:
         recorder._problem(text)
-
-
-def _end_with_controller() -> None:
-    """End this worker when its controller is killed; by itself it would go on with its test for another 5 to 15 s."""
-    from pytest_netperf.links.kernel import die_with_parent
-
-    interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    die_with_parent(signal.SIGINT if interruptible else signal.SIGTERM)  # the former lets fixtures tear down
 
 
 class Recorder:
@@ -91,7 +58,7 @@ class Recorder:
         self.run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
         self._record: RunRecord | None = None
         self._planned: dict[str, list[Planned]] = {}
-        self._plan_files: dict[str, int] = {}  # worker -> descriptor of a memory file, which goes with this process
+        self._plan_files = PlanFiles(self.run_id)
         self._sheets: list[tuple[Sheet, list[Path]]] = []
         self._written: dict[str, Path] = {}
         self._problems: list[str] = []
@@ -127,25 +94,14 @@ class Recorder:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """xdist: tell a worker where to leave its plan."""
-        worker = node.workerinput["workerid"]
-        name = f"netperf-plan-{self.run_id}-{worker}"
-        fd = self._plan_files[worker] = os.memfd_create(name)
-        node.workerinput[_PLAN_FILE] = [f"/proc/{os.getpid()}/fd/{fd}", f"/memfd:{name} (deleted)"]
+        self._plan_files.hand_out(node.workerinput)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any) -> None:
         """xdist: take over a worker's plan."""
-        fd = self._plan_files.pop(node.workerinput["workerid"], None)
-        if fd is None:
-            return
-        with os.fdopen(fd, "rb") as file:
-            data = file.read()
-        if data:
-            import msgspec
-
-            from pytest_netperf.record.schema import Planned
-
-            self.plan(msgspec.json.decode(data, type=list[Planned]))
+        planned = self._plan_files.take(node.workerinput)
+        if planned is not None:
+            self.plan(planned)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -207,9 +163,7 @@ class Recorder:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Close the journal, write the sheets from it, and let the exit code say what they say."""
-        for fd in self._plan_files.values():  # of workers that never got as far
-            os.close(fd)
-        self._plan_files.clear()
+        self._plan_files.close()
         if exitstatus == pytest.ExitCode.OK and not self._config.getoption("collectonly"):
             self._miss_devices()
         if self._record is None:

@@ -263,7 +263,7 @@ def _judge_journal(path: Path, limits_path: Path, baseline: Path | None, rule: D
     from pytest_netperf.judge.limits_file import parse_limits_file
     from pytest_netperf.judge.replay import judge_rows
     from pytest_netperf.judge.verdict import Verdict
-    from pytest_netperf.record.journal import read_journal
+    from pytest_netperf.record.journal_reader import read_journal
 
     try:
         limits = parse_limits_file(_text(limits_path), str(limits_path))

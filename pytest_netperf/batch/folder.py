@@ -93,7 +93,7 @@ def _from_journals(
     journals: list[Path], read: dict[str, set[str]], names: dict[str, RowName], problems: list[str]
 ) -> Iterator[RunFacts]:
     """A run that was killed left a journal and no sheet; one whose disk was full may have left some of its sheets."""
-    from pytest_netperf.record.journal import read_journal
+    from pytest_netperf.record.journal_reader import read_journal
     from pytest_netperf.record.ledger import build_sheets
 
     for path in journals:

@@ -34,6 +34,7 @@ from pytest_netperf.links import kernel
 from pytest_netperf.links.channel import Channel
 from pytest_netperf.links.leftovers import name_namespace, remove_namespace
 from pytest_netperf.links.simulated import SimulatedPair, has_spare_namespaces, prepare_namespaces
+from pytest_netperf.links.subnet_claim import claim_subnet, free
 from pytest_netperf.links.tcp_info import tcp_connections
 
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ class Keeper:
             raise LinkError("this link was taken down") from None
 
     def _up(self, link: str, spec: dict[str, Any], keep: str | None = None, **_: Any) -> dict[str, Any]:
-        index, claim = _claim_subnet()
+        index, claim = claim_subnet()
         claims = [claim]
         pair: SimulatedPair | PhysicalPair
         kept: list[str] = []
@@ -230,7 +231,7 @@ class Keeper:
             if "ports" in spec:
                 pair = self._lend_ports(index, spec)
             elif "device" in spec:
-                far_index, claim = _claim_subnet()
+                far_index, claim = claim_subnet()
                 claims.append(claim)
                 pair = _with_a_device(index, {**spec, "far_index": far_index})
                 kept = _name(pair, keep) if keep else []
@@ -238,7 +239,7 @@ class Keeper:
                 pair = SimulatedPair(index, spec)
                 kept = _name(pair, keep) if keep else []
         except BaseException as error:
-            _free(claims)
+            free(claims)
             if (holder := getattr(error, "holder", None)) is not None:  # PortHeldError: the owner decides to wait
                 return {"held": str(error), "holder": holder}
             raise
@@ -278,7 +279,7 @@ class Keeper:
         try:
             pair.close()
         finally:
-            _free(self._claims.pop(link))
+            free(self._claims.pop(link))
 
     def _shape(self, link: str, packet_bytes: int, **_: Any) -> dict[str, float | None]:
         return self._link(link).shape(packet_bytes)
@@ -366,27 +367,6 @@ def _outer_pid() -> int:
 def _real_root() -> bool:
     """Whether uid 0 here is uid 0 of the machine (an identity mapping of the whole range)."""
     return Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]
-
-
-def _claim_subnet() -> tuple[int, socket.socket]:
-    """The first /30 of 198.18.0.0/15 that no other link of this host uses.
-
-    The claim is an abstract UNIX socket name: exclusive between all users, and freed by the kernel with this process.
-    """
-    for index in range(1, 1 << 15):
-        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        try:
-            claim.bind(f"\0pytest-netperf/subnet/{index}")
-        except OSError:
-            claim.close()
-            continue
-        return index, claim
-    raise LinkError("all 32767 lab subnets of 198.18.0.0/15 are in use on this host")
-
-
-def _free(claims: list[socket.socket]) -> None:
-    for claim in claims:
-        claim.close()
 
 
 def _with_a_device(index: int, spec: dict[str, Any]) -> SimulatedPair:

@@ -9,7 +9,7 @@ import msgspec
 
 from pytest_netperf.errors import RecordError
 from pytest_netperf.record.earlier import linked
-from pytest_netperf.record.journal import JournalContents
+from pytest_netperf.record.journal_reader import JournalContents
 from pytest_netperf.record.ledger import build_sheets
 from pytest_netperf.record.schema import EvidenceFile, Row, Sheet, Waiver
 from pytest_netperf.record.sheet_file import sealed

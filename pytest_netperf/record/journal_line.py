@@ -14,6 +14,7 @@ __all__ = [
     "JOURNAL_VERSION",
     "JournalLine",
     "Line",
+    "cannot",
     "intact_lines",
     "major_of",
     "make_line",
@@ -51,6 +52,11 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     prev: str | None = None
     check: str
     body: msgspec.Raw
+
+
+def cannot(action: str, path: Path, error: OSError, consequence: str = "") -> RecordError:
+    """The error of a journal that the operating system does not let us read or write."""
+    return RecordError(f"{path}: cannot {action} this journal: {error.strerror or error}{consequence}")
 
 
 def odd_chain(lines: list[tuple[Line, str]]) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_netperf.record.canonical import sha256
-from pytest_netperf.record.journal import WrittenFile
+from pytest_netperf.record.journal_event import WrittenFile
 
 __all__ = ["SUMS", "written_files"]
 

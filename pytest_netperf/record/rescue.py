@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pytest_netperf.errors import RecordError
-from pytest_netperf.record.journal import Journal, JournalLine
+from pytest_netperf.record.journal import Journal
+from pytest_netperf.record.journal_line import JournalLine
 from pytest_netperf.record.schema import Planned, RunInfo
 from pytest_netperf.record.state_folder import state_folder
 

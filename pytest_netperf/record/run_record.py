@@ -14,14 +14,10 @@ from pathlib import Path
 from pytest_netperf.errors import RecordError
 from pytest_netperf.record.closing import close_run
 from pytest_netperf.record.evidence_store import take_along
-from pytest_netperf.record.journal import (
-    Journal,
-    JournalLine,
-    WrittenSheet,
-    journal_lines,
-    newest_journal,
-    read_journal,
-)
+from pytest_netperf.record.journal import Journal
+from pytest_netperf.record.journal_event import WrittenSheet
+from pytest_netperf.record.journal_line import JournalLine
+from pytest_netperf.record.journal_reader import journal_lines, newest_journal, read_journal
 from pytest_netperf.record.ledger import build_sheets
 from pytest_netperf.record.manifest import written_files
 from pytest_netperf.record.rescue import rescued_journal

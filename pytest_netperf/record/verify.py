@@ -15,7 +15,8 @@ import msgspec
 from pytest_netperf.errors import RecordError
 from pytest_netperf.record.canonical import sha256
 from pytest_netperf.record.chain import Chain, check_chain
-from pytest_netperf.record.journal import JournalContents, WrittenSheet, read_journal
+from pytest_netperf.record.journal_event import WrittenSheet
+from pytest_netperf.record.journal_reader import JournalContents, read_journal
 from pytest_netperf.record.ledger import build_sheets
 from pytest_netperf.record.manifest import SUMS
 from pytest_netperf.record.schema import Planned, Row, Sheet

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from pytest_netperf.record import evidence, identification
 from pytest_netperf.record import schema as record_schema
 from pytest_netperf.record.schema import SCHEMA_VERSION, Sheet
 
@@ -86,9 +87,9 @@ def _parted(text: str) -> tuple[str, str]:
 
 def _field_descriptions() -> dict[str, dict[str, str]]:
     """Class -> field -> the docstring that follows it in the source; a class has those of its bases too."""
-    tree = ast.parse(inspect.getsource(record_schema))
+    sources = (ast.parse(inspect.getsource(module)) for module in (evidence, identification, record_schema))
     found: dict[str, dict[str, str]] = {}
-    for node in tree.body:
+    for node in (node for source in sources for node in source.body):
         if not isinstance(node, ast.ClassDef):
             continue
         for base in node.bases:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_netperf.errors import RecordError, StationError
-from pytest_netperf.record.journal import read_journal
+from pytest_netperf.record.journal_reader import read_journal
 from pytest_netperf.record.ledger import build_sheets
 from pytest_netperf.record.schema import Row
 from pytest_netperf.selftest.cases import Case

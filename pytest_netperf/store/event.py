@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from pytest_netperf.record.canonical import encode
-from pytest_netperf.record.journal import JournalLine
+from pytest_netperf.record.journal_line import JournalLine
 
 __all__ = ["slim"]
 

@@ -9,7 +9,7 @@ import msgspec
 
 from pytest_netperf.errors import ConfigError
 from pytest_netperf.quantities import near_misses
-from pytest_netperf.record.journal import JournalLine
+from pytest_netperf.record.journal_line import JournalLine
 from pytest_netperf.record.schema import Sheet
 from pytest_netperf.store.replay import sheets_of
 from pytest_netperf.store.tables import DEVICE, EVENT, ROW

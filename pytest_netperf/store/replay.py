@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from pytest_netperf.judge.verdict import DeviceVerdict
-from pytest_netperf.record.journal import JournalLine, WrittenSheet
+from pytest_netperf.record.journal_event import WrittenSheet
+from pytest_netperf.record.journal_line import JournalLine
 from pytest_netperf.record.ledger import build_sheets
 from pytest_netperf.record.schema import Planned, Row, RunInfo, Sheet
 from pytest_netperf.record.stretch import Stretch, rows_of_stretches

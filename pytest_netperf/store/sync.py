@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pytest_netperf.errors import ConfigError, RecordError
-from pytest_netperf.record.journal import JournalLine, journal_lines, read_journal
+from pytest_netperf.record.journal_line import JournalLine
+from pytest_netperf.record.journal_reader import journal_lines, read_journal
 from pytest_netperf.store.write import OtherRunError, add_events, forget_run, run_of, stored_lines
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import msgspec
 
 from pytest_netperf.errors import RecordError
 from pytest_netperf.record.canonical import encode, sha256
-from pytest_netperf.record.journal import JournalLine, WrittenSheet
+from pytest_netperf.record.journal_event import WrittenSheet
+from pytest_netperf.record.journal_line import JournalLine
 from pytest_netperf.record.migrate import upgrade_run
 from pytest_netperf.record.schema import Planned, Row, RunInfo
 from pytest_netperf.store.event import slim

@@ -12,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from pytest_netperf.errors import NetperfError
-from pytest_netperf.record.journal import JournalLine
+from pytest_netperf.record.journal_line import JournalLine
 from pytest_netperf.record.schema import RunInfo
 
 if TYPE_CHECKING:

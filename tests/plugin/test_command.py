@@ -11,7 +11,7 @@ import pytest
 from test_five_lines import SCHEMA
 
 import pytest_netperf
-from pytest_netperf.record.journal import read_journal
+from pytest_netperf.record.journal_reader import read_journal
 from pytest_netperf.record.verify import verify_sheet
 
 pytest_plugins = ["pytester"]

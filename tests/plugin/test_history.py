@@ -14,7 +14,7 @@ from pytest_netperf.judge.limits_file import parse_limits_file
 from pytest_netperf.judge.replay import judge_rows
 from pytest_netperf.judge.run_to_run import Spread
 from pytest_netperf.record.history_store import HistoryKey, HistoryStore
-from pytest_netperf.record.journal import read_journal
+from pytest_netperf.record.journal_reader import read_journal
 from pytest_netperf.traffic.engine import make_engine
 from pytest_netperf.traffic.result import Workload
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pytest_netperf.judge.verdict import Verdict
-from pytest_netperf.record.journal import read_journal
+from pytest_netperf.record.journal_reader import read_journal
 
 pytest_plugins = ["pytester"]
 

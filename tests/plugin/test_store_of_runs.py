@@ -19,7 +19,7 @@ from postgres_server import PostgresServer, binaries, running_server
 from project_ini import INI
 
 from pytest_netperf import cli
-from pytest_netperf.record.journal import journal_lines
+from pytest_netperf.record.journal_reader import journal_lines
 
 pytest_plugins = ["pytester"]
 

@@ -17,7 +17,7 @@ FOR_ALL = {"errors", "quantities", "units", "physics"}
 JOINTS = {
     "attempts", "baseline_cli", "batch_cli", "bench_check", "bench_cli", "bench_init", "cli", "collection",
     "device_states", "doctor", "doctor_cli", "export_cli", "fixtures", "history", "hookspecs", "live", "live_view",
-    "long_runs", "marks", "method_mark", "new_cli", "option_values", "options", "plugin", "probes", "recorder",
+    "long_runs", "marks", "method_mark", "new_cli", "option_values", "options", "plans", "plugin", "probes", "recorder",
     "reference", "rows", "run_info", "screening", "selftest", "selftest_cli", "series_cli", "session", "sign_cli",
     "starter", "store_cli", "tester_check", "trials", "verify_cli",
 }  # fmt: skip
@@ -26,6 +26,8 @@ VOCABULARY = {
     "traffic.result",
     "observe.observation",
     "judge.verdict",
+    "record.evidence",
+    "record.identification",
     "record.schema",
 }
 ORCHESTRATION = {
@@ -37,6 +39,8 @@ PURE = (
     "physics",
     "quantities",
     "units",
+    "record.evidence",
+    "record.identification",
     "record.schema",
     "record.canonical",
     "record.ledger",

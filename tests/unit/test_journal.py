@@ -18,7 +18,8 @@ from record_samples import RUN, make_row, plan_of
 from pytest_netperf.errors import NetperfError, RecordError
 from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.record import journal_line
-from pytest_netperf.record.journal import Journal, read_journal
+from pytest_netperf.record.journal import Journal
+from pytest_netperf.record.journal_reader import read_journal
 from pytest_netperf.record.schema import Evidence, SeriesPoint
 
 ROWS = [make_row("p1"), make_row("p2", Verdict.FAIL, 1.897e9), make_row("p3")]

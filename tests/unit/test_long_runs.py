@@ -14,7 +14,8 @@ from record_samples import RUN, make_row, plan_of
 from pytest_netperf.judge.soak import course_facts, drift_of
 from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
 from pytest_netperf.observe.observation import Moment
-from pytest_netperf.record.journal import Journal, read_journal
+from pytest_netperf.record.journal import Journal
+from pytest_netperf.record.journal_reader import read_journal
 from pytest_netperf.record.ledger import build_sheets
 from pytest_netperf.record.schema import Evidence, SeriesPoint
 from pytest_netperf.record.stretch import Stretch, rows_of_stretches

@@ -19,7 +19,8 @@ from pytest_netperf.judge.limits import ResolvedLimit
 from pytest_netperf.judge.row_uncertainty import RowUncertainty, guard, uncertainty_of_series
 from pytest_netperf.judge.statistics import Sample, noise_of, uncertainty_of
 from pytest_netperf.judge.verdict import Verdict
-from pytest_netperf.record.journal import Journal, read_journal
+from pytest_netperf.record.journal import Journal
+from pytest_netperf.record.journal_reader import read_journal
 from pytest_netperf.record.ledger import build_sheets
 from pytest_netperf.record.schema import Evidence, Row, SeriesPoint
 from pytest_netperf.record.wording import measured_text, uncertainty_text

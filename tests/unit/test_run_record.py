@@ -18,7 +18,7 @@ from pytest_netperf.record import journal as journal_module
 from pytest_netperf.record.closing import close_run
 from pytest_netperf.record.earlier import earlier_runs
 from pytest_netperf.record.evidence_store import keep_file
-from pytest_netperf.record.journal import journal_lines, read_journal
+from pytest_netperf.record.journal_reader import journal_lines, read_journal
 from pytest_netperf.record.run_record import RunRecord
 from pytest_netperf.record.sheet_file import folder_name, parse_sheet, read_sheet, sheet_bytes
 from pytest_netperf.record.stretch import Stretch

@@ -19,7 +19,10 @@ from pytest_netperf.errors import ConfigError, RecordError
 from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
 from pytest_netperf.option_values import Text, as_store
 from pytest_netperf.record.canonical import encode
-from pytest_netperf.record.journal import Journal, JournalLine, WrittenSheet, journal_lines
+from pytest_netperf.record.journal import Journal
+from pytest_netperf.record.journal_event import WrittenSheet
+from pytest_netperf.record.journal_line import JournalLine
+from pytest_netperf.record.journal_reader import journal_lines
 from pytest_netperf.record.run_record import RunRecord
 from pytest_netperf.record.schema import Evidence, SeriesPoint, Waiver
 from pytest_netperf.store.database import Database, hide_password, parse_url

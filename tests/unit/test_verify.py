@@ -12,7 +12,7 @@ from pytest_netperf import cli
 from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
 from pytest_netperf.record.closing import close_run
 from pytest_netperf.record.evidence_store import keep_file
-from pytest_netperf.record.journal import read_journal
+from pytest_netperf.record.journal_reader import read_journal
 from pytest_netperf.record.run_record import RunRecord
 from pytest_netperf.record.schema import DeviceRecord
 from pytest_netperf.record.sheet_file import digest_of, read_sheet, sealed, sheet_bytes
