@@ -11,6 +11,7 @@
     └── StationError         the bench (this machine, its tools, a peer) failed; the device is not to blame
         ├── LinkError        a link could not be brought up or proved
         ├── KeeperError      the process that owns the links died or could not start
+        ├── SshError         another machine cannot be reached over ssh, or does not do what it is told
         └── TrafficError     the traffic tool failed: missing, refused, frozen, killed
 
 A ConfigError is reported where it was written, before anything runs. A StationError makes the row ERROR, never FAIL;
@@ -30,6 +31,7 @@ __all__ = [
     "NetperfError",
     "QuantityError",
     "RecordError",
+    "SshError",
     "StationError",
     "TrafficError",
 ]
@@ -77,6 +79,14 @@ class LinkError(StationError):
 
 class KeeperError(StationError):
     """The keeper process could not start or is gone."""
+
+
+class SshError(StationError):
+    """Another machine cannot be reached over ssh, refuses us, or does not do what it is told; ``kind`` says which."""
+
+    def __init__(self, message: str, kind: str = "lost") -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class TrafficError(StationError):

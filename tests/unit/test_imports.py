@@ -11,7 +11,7 @@ import pytest
 import pytest_netperf
 
 ROOT = Path(pytest_netperf.__file__).parent
-ROOMS = ("bench", "links", "traffic", "observe", "judge", "record", "store", "report", "batch")
+ROOMS = ("bench", "remote", "links", "traffic", "observe", "judge", "record", "store", "report", "batch")
 """In the order in which data flows; a module imports from its own room and from earlier ones."""
 FOR_ALL = {"errors", "quantities", "units", "physics"}
 JOINTS = {
