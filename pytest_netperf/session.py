@@ -270,7 +270,7 @@ class NetperfSession:
             asked=plan.settings.of_ports,
             keep=f"netperf-{os.getpid()}" if self.options.keep else None,
             topology=plan.link.topology,
-            device={"device_mtu": plan.link.device_mtu, "state": _simulated_state(plan)},
+            device={**plan.link.simulated_device, "state": _simulated_state(plan)},
         )
         self.kept += link.kept
         return link

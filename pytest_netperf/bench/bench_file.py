@@ -7,18 +7,18 @@ reads ``bench.toml: device[1].link[0].speed: 2.5 has no unit; …``, with positi
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from pytest_netperf.bench.builtin import host_name
 from pytest_netperf.bench.device_state import read_state
 from pytest_netperf.bench.fault_table import parse_fault
 from pytest_netperf.bench.identity import read_identity
-from pytest_netperf.bench.model import DEFAULT_MTU, MTU_RANGE, TOPOLOGIES, Bench, Device, Fault, LinkSpec, Port, Station
+from pytest_netperf.bench.model import DEFAULT_MTU, MTU_RANGE, TOPOLOGIES, Bench, Device, Fault, LinkSpec, Station
+from pytest_netperf.bench.port_table import read_port, speeds_of_ports, unlike_their_topology
 from pytest_netperf.bench.toml_table import TomlTable, shown
 from pytest_netperf.errors import BenchError
 from pytest_netperf.quantities import parse_speed
@@ -26,13 +26,6 @@ from pytest_netperf.quantities import parse_speed
 __all__ = ["load_bench", "parse_bench", "read_bench"]
 
 _MAX_NAME = 100
-_HEX = "[0-9a-fA-F]"
-_PORT = re.compile(
-    rf"pci-{_HEX}{{4,8}}:{_HEX}{{2}}:{_HEX}{{2}}\.[0-7](/\d{{1,3}})?"
-    rf"|mac-{_HEX}{{2}}(:{_HEX}{{2}}){{5}}"
-    r"|altname-[^\s/]{1,127}"
-)
-_KERNEL_NAME = re.compile(r"(?!(pci|mac|altname)-)(?!\.{1,2}$)[^\s/:]{1,15}", re.IGNORECASE)
 _TOML_POSITION = re.compile(r"(?P<what>.*) \(at line (?P<line>\d+), column (?P<column>\d+)\)", re.DOTALL)
 
 
@@ -183,17 +176,24 @@ def _link(table: TomlTable) -> LinkSpec:
     media = table.text("media")
     cable = table.text("cable")
     mistakes_before = len(table.mistakes)
-    a, b = (_port(table.table(end)) for end in "ab")
+    ends = {end: read_port(table.table(end), simulated=simulated is True) for end in "ab"}
     good_ports = len(table.mistakes) == mistakes_before
+    speed, ends = speeds_of_ports(table, topology, speed, ends, shaped=shaped is not False)
+    a, b = ends.values()
     device_mtu = table.integer("device_mtu", *MTU_RANGE, "bytes")
     fault = _link_fault(table, speed if shaped else None, DEFAULT_MTU if mtu is None else mtu, simulated is False)
-    if shaped is not False and not table.given("speed"):
+    if shaped is not False and speed is None and not table.given("speed"):
         table.wrong("speed", 'is missing; write the speed that the link is sold for, such as speed = "2.5G"')
     if shaped is False and simulated is False:
         table.wrong("shaped", "only a simulated link can be unshaped; add simulated = true or remove shaped")
-    if device_mtu is not None and (topology == "pair" or simulated is False):
-        way_out = 'add topology = "routed" and simulated = true'
-        table.wrong("device_mtu", f"is of a simulated device in the middle; {way_out}")
+    of_device = {
+        "device_mtu": device_mtu,
+        **{f"{end}.device_mtu": port and port.device_mtu for end, port in ends.items()},
+    }
+    for key, size in of_device.items():
+        if size is not None and (topology == "pair" or simulated is False):
+            way_out = 'add topology = "routed" and simulated = true'
+            table.wrong(key, f"is of a simulated device in the middle; {way_out}")
     if simulated is False:
         for end in "ab":
             if not table.given(end):
@@ -202,10 +202,16 @@ def _link(table: TomlTable) -> LinkSpec:
                     "is missing; a link that is not simulated needs both its ports, "
                     f'such as {end} = {{ port = "pci-0000:04:00.0" }}; or write simulated = true',
                 )
-    if a is not None and b is not None and a.port and (a.port.lower(), a.namespace) == (b.port.lower(), b.namespace):
+    if (
+        a is not None
+        and b is not None
+        and a.port
+        and b.port
+        and (a.port.lower(), a.namespace) == (b.port.lower(), b.namespace)
+    ):
         table.wrong("b", f"{shown(b.port)} is the port of end a too; a link joins two ports")
-    if good_ports and a is not None and b is not None and topology == "pair" and simulated is False:
-        for key, problem in _unlike_a_pair(a, b):
+    if good_ports and a is not None and b is not None and simulated is False:
+        for key, problem in unlike_their_topology(topology, a, b):
             table.wrong(key, problem)
     table.close()
     return LinkSpec(
@@ -224,30 +230,6 @@ def _link(table: TomlTable) -> LinkSpec:
     )
 
 
-def _unlike_a_pair(a: Port, b: Port) -> Iterator[tuple[str, str]]:
-    """What the two ends of one cable cannot have: a router between them, or addresses that are not neighbours."""
-    for end, port in (("a", a), ("b", b)):
-        if port.gateway is not None:
-            yield f"{end}.gateway", 'a pair is one cable without a router; remove it, or write topology = "routed"'
-    if a.address is None or b.address is None:
-        if a.address != b.address:
-            end, given = ("b", a.address) if b.address is None else ("a", b.address)
-            way_out = "write one of the same network, or none at both ends"
-            yield f"{end}.address", f"is missing, and the other end has {given}; {way_out}"
-        return
-    first, second = ipaddress.ip_interface(a.address), ipaddress.ip_interface(b.address)
-    if first.ip == second.ip:
-        yield "b.address", f"{shown(b.address)} is the address of end a too"
-    elif first.network != second.network:
-        way_out = f"the two ends of one cable share a network; write an address of {first.network}"
-        yield "b.address", f"{shown(b.address)} is not in the network of end a ({a.address}); {way_out}"
-    yield from (
-        (f"{end}.address", f"{each} is a link-local address, which means nothing without its port; write another one")
-        for end, each in (("a", first), ("b", second))
-        if each.is_link_local
-    )
-
-
 def _link_fault(table: TomlTable, speed_bps: float | None, mtu: int, physical: bool) -> Fault | None:
     data = table.take("fault")
     if data is None:
@@ -261,74 +243,6 @@ def _link_fault(table: TomlTable, speed_bps: float | None, mtu: int, physical: b
     if problem:
         table.mistakes.append(f"{path}.{problem[0]}: {problem[1]}")
     return fault
-
-
-def _port(table: TomlTable | None) -> Port | None:
-    if table is None:
-        return None
-    port = table.text("port", required=True) or ""
-    if port and not _PORT.fullmatch(port) and not _KERNEL_NAME.fullmatch(port):
-        table.wrong(
-            "port",
-            f"{shown(port)} does not name a port; write what survives a reboot, as pci-0000:04:00.0, "
-            "pci-0000:04:00.0/1 (second port of the card), mac-00:00:5e:00:53:01 or altname-NAME, or the kernel's name",
-        )
-    address = table.text("address")
-    gateway = table.text("gateway")
-    interface = _interface(table, address) if address else None
-    if gateway:
-        _check_gateway(table, gateway, interface, address)
-    namespace = table.text("namespace")
-    addressed = table.flag("allow_addressed", default=False)
-    virtual = table.flag("allow_virtual", default=False)
-    table.close()
-    return Port(
-        port=port,
-        address=address,
-        gateway=gateway,
-        namespace=namespace,
-        allow_addressed=bool(addressed),
-        allow_virtual=bool(virtual),
-    )
-
-
-def _interface(table: TomlTable, address: str) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface | None:
-    way_out = "write an address with its prefix length, such as 198.18.1.2/24"
-    try:
-        interface = ipaddress.ip_interface(address)
-    except ValueError as error:
-        table.wrong("address", f"{shown(address)} is not an IP address with a prefix length ({error}); {way_out}")
-        return None
-    if "/" not in address:
-        table.wrong("address", f"{shown(address)} has no prefix length; {way_out}")
-        return None
-    network = interface.network
-    if interface.is_multicast or interface.is_unspecified or interface.is_loopback:
-        table.wrong("address", f"{shown(address)} cannot be the address of a port; {way_out}")
-    elif network.version == 4 and network.prefixlen < 31:
-        for special, what in ((network.network_address, "network"), (network.broadcast_address, "broadcast")):
-            if interface.ip == special:
-                table.wrong("address", f"{shown(address)} is the {what} address of {network}; {way_out}")
-    return interface
-
-
-def _check_gateway(
-    table: TomlTable,
-    gateway: str,
-    interface: ipaddress.IPv4Interface | ipaddress.IPv6Interface | None,
-    address: str | None,
-) -> None:
-    try:
-        ip = ipaddress.ip_address(gateway)
-    except ValueError:
-        table.wrong("gateway", f"{shown(gateway)} is not an IP address; write one such as 198.18.1.1, without prefix")
-        return
-    if address is None:
-        table.wrong("gateway", "needs an address of the port beside it, such as 198.18.1.2/24")
-    elif interface is not None and interface.ip == ip:
-        table.wrong("gateway", f"{shown(gateway)} is the address of the port itself")
-    elif interface is not None and ip not in interface.network and not ip.is_link_local:
-        table.wrong("gateway", f"{shown(gateway)} cannot be reached from {shown(address)}: it is outside its network")
 
 
 def _folder_name(table: TomlTable, key: str) -> str:

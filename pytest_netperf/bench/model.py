@@ -8,7 +8,7 @@ module is loaded at the collection of every run.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from pytest_netperf.bench.device_state import DeviceState
 from pytest_netperf.quantities import format_speed, format_value
@@ -20,6 +20,7 @@ __all__ = [
     "LOSS_MEANS",
     "MOST_DIVERTED",
     "MTU_RANGE",
+    "PHYSICAL_TOPOLOGIES",
     "SIMULATED_TOPOLOGIES",
     "TOPOLOGIES",
     "Bench",
@@ -39,6 +40,7 @@ LossMeans = Literal["netem", "classifier"]
 
 TOPOLOGIES: Final[tuple[Topology, ...]] = get_args(Topology)
 SIMULATED_TOPOLOGIES: Final[tuple[Topology, ...]] = ("pair", "routed", "switched")
+PHYSICAL_TOPOLOGIES: Final[tuple[Topology, ...]] = ("pair",)
 FAULT_DIRECTIONS: Final[tuple[FaultDirection, ...]] = get_args(FaultDirection)
 LOSS_MEANS: Final[tuple[LossMeans, ...]] = get_args(LossMeans)
 
@@ -53,10 +55,18 @@ class Port:
 
     port: str
     """``pci-0000:04:00.0``, ``pci-0000:04:00.0/1`` (second port of the card), ``mac-…`` or ``altname-…``; or the name
-    that the kernel gave it, which a reboot may give to another."""
+    that the kernel gave it, which a reboot may give to another. Empty: a port of a simulated link."""
     address: str | None = None
     """With its prefix length: ``198.18.1.2/24``; None: one of the run's own."""
     gateway: str | None = None
+    """Of the device in the middle, in the network of this end."""
+    address6: str | None = None
+    """The same of IPv6, where ``address`` is one of IPv4."""
+    gateway6: str | None = None
+    speed_bps: float | None = None
+    """Of a port of a link with a device in the middle; None: that of the link."""
+    device_mtu: int | None = None
+    """MTU of the port of the simulated device at this end; None: that of the link."""
     namespace: str | None = None
     """The network namespace in which the port waits; None is the one in which pytest runs."""
     allow_addressed: bool = False
@@ -170,7 +180,7 @@ class LinkSpec:
     name: str
     topology: Topology = "pair"
     speed_bps: float | None
-    """The speed that the link is sold or simulated for; None only when it is unshaped."""
+    """The speed that the link is sold or simulated for, of its slower port; None only when it is unshaped."""
     mtu: int | None = None
     """None: nobody said, `DEFAULT_MTU` is used."""
     media: str | None = None
@@ -190,6 +200,19 @@ class LinkSpec:
         """The rate from which a ceiling may be computed: the speed, or None when nothing limits an unshaped link."""
         return self.speed_bps if self.shaped else None
 
+    def port_speed_bps(self, end: str) -> float | None:
+        """The speed of the port at end "a" or "b"."""
+        port = self.a if end == "a" else self.b
+        return self.speed_bps if port is None or port.speed_bps is None else port.speed_bps
+
+    @property
+    def simulated_device(self) -> dict[str, Any]:
+        """What a simulated device in the middle has beside its state, as plain data for the keeper."""
+        ends = {"a": self.a, "b": self.b}
+        mtus = {end: (port and port.device_mtu) or self.device_mtu for end, port in ends.items()}
+        speeds = {end: self.port_speed_bps(end) for end in ends} if self.shaped else {}
+        return {"device_mtus": mtus, "port_speeds_bps": speeds}
+
     @property
     def physical_ports(self) -> dict[str, Port]:
         """End -> the port of this machine that it occupies while it is up; none for a simulated link."""
@@ -203,7 +226,7 @@ class LinkSpec:
 
     def unsupported_reason(self) -> str | None:
         """Why this version cannot bring the link up, or None when it can."""
-        known = SIMULATED_TOPOLOGIES if self.simulated else ("pair",)
+        known = SIMULATED_TOPOLOGIES if self.simulated else PHYSICAL_TOPOLOGIES
         if self.topology not in known:
             what = "simulate" if self.simulated else "bring up"
             return (

@@ -42,7 +42,7 @@ class RoutedPath(ThroughDevice):
             "device_a": {**near["b"]},
             "device_b": {**far["a"]},
         }
-        if self._device_mtu < LEAST_MTU[socket.AF_INET6]:
+        if min(self._device_mtus.values()) < LEAST_MTU[socket.AF_INET6]:
             for address in addresses.values():
                 address["address6"] = None
         return addresses

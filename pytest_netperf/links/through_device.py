@@ -30,14 +30,17 @@ _TRY_SECONDS: Final = 0.12  # of a packet that may be too large, once the neighb
 class ThroughDevice(SimulatedPair):
     """Made, shaped, proved and closed inside the keeper. ``spec`` has what that of a pair has, and:
 
-    ``device_mtu``, the MTU of the device's ports where it is not that of the ends; ``state``, what the device does
-    beside forwarding (`links.device_states`).
+    ``device_mtus``, end -> the MTU of the device's port there where it is not that of the ends; ``port_speeds_bps``,
+    end -> the speed of both ports there where they have one of their own; ``state``, what the device does beside
+    forwarding (`links.device_states`).
     """
 
     _device_rate_bps: float | None = None
 
     def _plan_ports(self, spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        self._device_mtu: int = spec.get("device_mtu") or self.mtu
+        mtus = spec.get("device_mtus") or {}
+        self._device_mtus: dict[str, int] = {end: mtus.get(end) or self.mtu for end in DEVICE_PORTS}
+        self._port_speeds_bps: Mapping[str, float | None] = spec.get("port_speeds_bps") or {}
         names = {"a": ("a", 1), "b": ("b", 2), "device_a": ("p", 3), "device_b": ("q", 4)}
         addresses = self._plan_addresses(spec)
         return {end: {**port_names(self.index, *names[end]), **addresses[end]} for end in names}
@@ -74,7 +77,7 @@ class ThroughDevice(SimulatedPair):
                 peer={
                     "ifname": opposite["interface"],
                     "address": opposite["mac"],
-                    "mtu": self._device_mtu,
+                    "mtu": self._device_mtus[end],
                     "net_ns_fd": device.fd,
                 },
             )
@@ -82,10 +85,11 @@ class ThroughDevice(SimulatedPair):
 
     def _rate_bps(self, end: str) -> float | None:
         """A rate that is too low is that of the device: of its port at the other side."""
+        speed = self._port_speeds_bps.get(end[-1]) or self.speed_bps
         opposite = {"device_b": "a", "device_a": "b"}.get(end)
         if opposite is None:
-            return self.speed_bps
-        rates = (self._fault_rate_bps(opposite), self._device_rate_bps, self.speed_bps)
+            return speed
+        rates = (self._fault_rate_bps(opposite), self._device_rate_bps, speed)
         return min((rate for rate in rates if rate is not None), default=None)
 
     def limit_device(self, rate_bps: float) -> None:

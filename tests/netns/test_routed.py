@@ -122,17 +122,37 @@ def test_a_slow_device(owner: Owner):
         link.close()
 
 
+def test_a_device_with_ports_of_unequal_speed(owner: Owner):
+    """The goodput is that of the slower one, whichever way; each port sends at its own speed."""
+    link = routed(owner, "unequal", speed_bps=1e8, port_speeds_bps={"a": 1e9, "b": 1e8})
+    try:
+        assert link.shape(1500) == {"a": 1e9, "b": 1e8, "device_a": 1e9, "device_b": 1e8}
+        workload = Workload(protocol="tcp", duration_s=1.0, omit_s=0.0)
+        measured = measure(make_engine("iperf3"), link, workload, slots=1)
+        assert measured.throughput_bps is not None
+        assert 0.9 < measured.throughput_bps / goodput_ceiling_bps(1e8, 1500) < 1.02  # a burst is 1 % in a second
+    finally:
+        link.close()
+
+
 # A path that is not what it should be
+
+
+@pytest.mark.parametrize("mtus", [{"a": 9000, "b": 1500}, {"a": 1500, "b": 9000}], ids=["side b", "side a"])
+def test_one_port_of_the_device_with_a_smaller_mtu(owner: Owner, mtus: dict[str, int]):
+    """A veth takes 4 bytes more than its MTU, those of a VLAN tag."""
+    with pytest.raises(LinkError, match="the MTU is 9000 at both ends and 150[04] in the middle"):
+        routed(owner, "half a hole", mtu=9000, device_mtus=mtus)
 
 
 def test_jumbo_frames_that_the_device_does_not_take(owner: Owner):
     with pytest.raises(LinkError, match="the MTU is 9000 at both ends and 1500 in the middle; set the MTU on every"):
-        routed(owner, "hole", mtu=9000, device_mtu=1500)
+        routed(owner, "hole", mtu=9000, device_mtus={"a": 1500, "b": 1500})
 
 
 def test_an_mtu_that_nobody_would_guess(owner: Owner):
     with pytest.raises(LinkError, match="the MTU is 1500 at both ends and 1443 in the middle"):
-        routed(owner, "odd", device_mtu=1443)
+        routed(owner, "odd", device_mtus={"a": 1443, "b": 1443})
 
 
 def test_too_little_for_ipv6(owner: Owner):

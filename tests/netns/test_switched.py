@@ -59,7 +59,7 @@ def test_down_and_up_again(link: Link):
 
 def test_jumbo_frames_that_the_switch_does_not_take(owner: Owner):
     with pytest.raises(LinkError, match="the MTU is 9000 at both ends and 1500 in the middle"):
-        switched(owner, "hole", mtu=9000, device_mtu=1500)
+        switched(owner, "hole", mtu=9000, device_mtus={"a": 1500, "b": 1500})
 
 
 def test_a_switch_that_is_slow(owner: Owner):
