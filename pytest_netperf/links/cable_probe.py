@@ -1,8 +1,7 @@
 """Which ports are cabled to each other: each is lent to a namespace of its own, and sends a few frames of our own.
 
-The frames have an EtherType that IEEE 802 keeps for local experiments, and go to the group address of the nearest
-bridge (IEEE 802.1Q table 8-1), which a bridge does not forward: whoever receives one is at the other end of the cable.
-In namespaces of their own the ports are seen by no service of this machine, and their way home is that of every run.
+What passes a cable and no bridge is in `links.probe_frames`. In namespaces of their own the ports are seen by no
+service of this machine, and their way home is that of every run.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import os
 import secrets
 import signal
 import socket
-import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,15 +25,10 @@ from pytest_netperf.links.port_lend import begin_journal, lend
 from pytest_netperf.links.port_refusal import read_machine_use, refusals
 from pytest_netperf.links.port_rescue import rescue_ports, where_lent
 from pytest_netperf.links.ports import HostPort, find_port, list_ports
+from pytest_netperf.links.probe_frames import TOKEN_BYTES, open_frames, received_tokens, send_token
 
 __all__ = ["Cabling", "find_cables"]
 
-_ETHERTYPE: Final = 0x88B5  # IEEE 802 local experimental EtherType 1
-_NEAREST_BRIDGE: Final = bytes.fromhex("0180c200000e")
-_SOL_PACKET, _ADD_MEMBERSHIP, _MULTICAST = 263, 1, 0  # linux/if_packet.h
-_MEMBERSHIP: Final = struct.Struct("=iHH8s")
-_TOKEN_BYTES: Final = 16
-_SHORTEST_FRAME: Final = 60
 _POLL_SECONDS: Final = 0.05
 _SEND_SECONDS: Final = 0.5
 _STOPPED_BY: Final = {signal.SIGINT, signal.SIGTERM}
@@ -144,7 +137,7 @@ class _Probe:
     def look(self, seconds: float) -> Cabling:
         """Send and listen until every port has its partner, or the time is over."""
         deadline, next_sent, complete = time.monotonic() + seconds, 0.0, False
-        tokens = {secrets.token_bytes(_TOKEN_BYTES): port_id for port_id in self._ports}
+        tokens = {secrets.token_bytes(TOKEN_BYTES): port_id for port_id in self._ports}
         heard: dict[str, set[str]] = {port_id: set() for port_id in self._ports}
         with contextlib.ExitStack() as stack:
             sockets = {port_id: stack.enter_context(self._socket(port_id)) for port_id in self._ports}
@@ -152,10 +145,10 @@ class _Probe:
                 now = time.monotonic()
                 if now >= next_sent:
                     for token, port_id in tokens.items():
-                        _send(sockets[port_id], token)
+                        send_token(sockets[port_id], token)
                     next_sent = now + _SEND_SECONDS
                 for port_id, listening in sockets.items():
-                    heard[port_id] |= {tokens[token] for token in _received(listening) if token in tokens}
+                    heard[port_id] |= {tokens[token] for token in received_tokens(listening) if token in tokens}
                 if now >= deadline or signal.sigpending() & _STOPPED_BY:
                     break
                 if not complete and all(len(mutual) == 1 for mutual in _mutual(heard).values()):
@@ -176,16 +169,7 @@ class _Probe:
         return found
 
     def _socket(self, port_id: str) -> socket.socket:
-        name = self._ports[port_id].name
-
-        def make() -> socket.socket:
-            index = socket.if_nametoindex(name)
-            made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
-            made.setsockopt(_SOL_PACKET, _ADD_MEMBERSHIP, _MEMBERSHIP.pack(index, _MULTICAST, 6, _NEAREST_BRIDGE))
-            made.bind((name, _ETHERTYPE))
-            return made
-
-        return self._namespaces[port_id].call(make)
+        return self._namespaces[port_id].call(open_frames, self._ports[port_id].name)
 
     def _link(self, port_id: str) -> tuple[float | None, bool]:
         name, ipr = self._ports[port_id].name, self._namespaces[port_id].ipr
@@ -227,26 +211,6 @@ def sort_out(heard: Mapping[str, set[str]], dark: set[str]) -> Cabling:
 
 def _mutual(heard: Mapping[str, set[str]]) -> dict[str, set[str]]:
     return {port: {other for other in others if port in heard[other]} for port, others in heard.items()}
-
-
-def _send(sending: socket.socket, token: bytes) -> None:
-    name = sending.getsockname()
-    frame = _NEAREST_BRIDGE + name[4][:6] + struct.pack("!H", _ETHERTYPE) + token
-    with contextlib.suppress(OSError):  # no carrier yet: ENETDOWN, or the driver drops it
-        sending.send(frame.ljust(_SHORTEST_FRAME, b"\0"))
-
-
-def _received(listening: socket.socket) -> Iterator[bytes]:
-    """The tokens that have come in; those that this port sent itself are not among them."""
-    while True:
-        try:
-            frame, address = listening.recvfrom(2048)
-        except BlockingIOError:
-            return
-        except OSError:  # it has just gone down, or come up
-            continue
-        if address[2] != socket.PACKET_OUTGOING:
-            yield frame[14 : 14 + _TOKEN_BYTES]
 
 
 @contextlib.contextmanager

@@ -141,7 +141,7 @@ def test_a_device_with_ports_of_unequal_speed(owner: Owner):
 @pytest.mark.parametrize("mtus", [{"a": 9000, "b": 1500}, {"a": 1500, "b": 9000}], ids=["side b", "side a"])
 def test_one_port_of_the_device_with_a_smaller_mtu(owner: Owner, mtus: dict[str, int]):
     """A veth takes 4 bytes more than its MTU, those of a VLAN tag."""
-    with pytest.raises(LinkError, match="the MTU is 9000 at both ends and 150[04] in the middle"):
+    with pytest.raises(LinkError, match=r"the MTU is 9000 at both ends and 150[04] in the middle"):
         routed(owner, "half a hole", mtu=9000, device_mtus=mtus)
 
 
