@@ -97,8 +97,8 @@ def as_live(text: Text) -> Live:
 
 
 def as_store(text: Text) -> URL | None:
-    """A database; off is none. Raises Wrong."""
-    if text.text.strip() == "off":
+    """A database; off, or none, is none. Raises Wrong."""
+    if text.text.strip() in ("off", "none"):
         return None
     from pytest_netperf.errors import ConfigError
     from pytest_netperf.store.database import parse_url

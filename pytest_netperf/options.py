@@ -40,17 +40,20 @@ if TYPE_CHECKING:
     from pytest_netperf.bench.model import Bench
     from pytest_netperf.report.form import SheetForm
 
-__all__ = ["DEFAULT_OUTPUT", "Options", "add_options", "select_devices"]
+__all__ = ["DEFAULT_OUTPUT", "DEFAULT_STORE", "Options", "add_options", "select_devices"]
 
 Rule = Literal["simple", "guarded"]
 Role = Literal["vendor", "buyer"]
 Reference = Literal["auto", "now", "off"]
 
 DEFAULT_OUTPUT: Final = "netperf-results"
+DEFAULT_STORE: Final = "results.db"
+"""Below the output folder."""
 _MAX_DURATION_S = 86_400
 _MAX_OMIT_S = 600
 
 _Value = TypeVar("_Value")
+_Other = TypeVar("_Other")
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -91,7 +94,12 @@ def add_options(parser: pytest.Parser) -> None:
     option("language", True, "TAG", "Language of the sheets: en (the default), ja, or one of --netperf-templates")
     option("templates", True, "DIR", "Folder with templates, texts and fonts of your own for the sheets")
     option("logo", True, "FILE", "Image (SVG, PNG, JPEG) at the head of each sheet")
-    option("store", True, "URL", "Also write each row to this database (SQLite, PostgreSQL); off does not, the default")
+    option(
+        "store",
+        True,
+        "URL",
+        "Database (SQLite, PostgreSQL) for a copy of each row; default: OUTPUT/results.db; off: none",
+    )
     option("engine", True, "{iperf3,libiperf}", "What makes the traffic; default: iperf3")
     option("profile", True, "NAME", "How long and how often is measured: screening, type-test, soak, smoke or fixed")
     option(
@@ -164,8 +172,8 @@ class Options:
     """Folder with templates, texts and fonts of the user's own."""
     logo: Path | None = None
     """Image at the head of each sheet."""
-    store: URL | None = None
-    """Database that gets a copy of the journal while it is written."""
+    store: URL | Path | None = None
+    """Database, or SQLite file, that gets a copy of the journal while it is written."""
     engine: Engine = "iperf3"
     profile: str | None = None
     """Name of the profile (`judge.profile`); None: runs of a plain length."""
@@ -203,7 +211,7 @@ class Options:
         """All options; pytest.UsageError lists every one that is wrong."""
         wrong: list[str] = []
 
-        def read(name: str, convert: Callable[[Text], _Value], default: _Value) -> _Value:
+        def read(name: str, convert: Callable[[Text], _Value], default: _Other) -> _Value | _Other:
             text = _text_of(config, name)
             if text is None:
                 return default
@@ -214,6 +222,7 @@ class Options:
                 return default
 
         rule, role = _decision_rule(config, wrong)
+        output = read("output", as_folder, config.invocation_params.dir / DEFAULT_OUTPUT)
         options = cls(
             bench=read("bench", as_path, None),
             devices=_serials(config.getoption("--netperf-device"), wrong),
@@ -226,12 +235,12 @@ class Options:
             waivers=read("waivers", as_path, None),
             baseline=read("baseline", as_path, None),
             profiles=read("profiles", as_path, None),
-            output=read("output", as_folder, config.invocation_params.dir / DEFAULT_OUTPUT),
+            output=output,
             sheet=read("sheet", as_formats, ("html", "json")),
             language=read("language", lambda text: text.text.strip(), "en"),
             templates=read("templates", as_path, None),
             logo=read("logo", as_path, None),
-            store=read("store", as_store, None),
+            store=read("store", as_store, output / DEFAULT_STORE),
             engine=read("engine", as_engine, "iperf3"),
             profile=read("profile", as_profile, None),
             duration_s=read("duration", lambda text: as_seconds(text, 1, _MAX_DURATION_S), None),

@@ -334,9 +334,8 @@ class Recorder:
         if self._not_stored is not None:
             folder = _shown(self._record.output if self._record is not None else self._options.output)
             terminalreporter.write_line(f"WARNING: {self._not_stored}", yellow=True)
-            terminalreporter.write_line(
-                f"  all is in the journal; later: pytest-netperf store sync {folder} --store URL"
-            )
+            url = " --store URL" * (not isinstance(self._options.store, Path))
+            terminalreporter.write_line(f"  all is in the journal; later: pytest-netperf store sync {folder}{url}")
 
     def _without_row(self) -> list[str]:
         """The devices of the bench file that nothing was planned for; `_miss_devices` has those that were asked for."""

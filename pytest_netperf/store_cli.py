@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "opened", "run"]
 
+_STORE = Path("netperf-results", "results.db")
+"""Where a run writes that was told nothing else."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
@@ -39,14 +42,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     export.add_argument("--batch", metavar="NAME", help="of this batch only")
     export.add_argument("--serial", metavar="SERIAL", help="of this device only")
     for command in (sync, history, last, trend, export):
-        command.add_argument("--store", required=True, metavar="URL", help="as --netperf-store")
+        default = f"DIR/{_STORE.name}" if command is sync else _STORE
+        command.add_argument("--store", metavar="URL", help=f"as --netperf-store; default: sqlite:///{default}")
     for command in (history, last, trend):
         command.add_argument("--json", action="store_true", help="print a JSON list instead of text")
 
 
 def run(asked: argparse.Namespace) -> int:
     """Run one command. Returns 0 when it is done, 1 when something of it could not be."""
-    with opened(asked.store, create=asked.store_command == "sync") as database:
+    with opened(asked.store or _beside(asked), create=asked.store_command == "sync") as database:
         if asked.store_command == "sync":
             return _sync(database, asked.folder)
         if asked.store_command == "export":
@@ -64,6 +68,16 @@ def opened(url: str, *, create: bool) -> Iterator[Database]:
         yield database
     finally:
         database.close()
+
+
+def _beside(asked: argparse.Namespace) -> str:
+    """The store that a run makes beside its output."""
+    if asked.store_command != "sync":
+        return f"sqlite:///{_STORE}"
+    folder: Path = asked.folder
+    if not folder.exists():
+        raise ConfigError(f"{folder}: there is no such folder; give the folder that --netperf-output named")
+    return f"sqlite:///{(folder if folder.is_dir() else folder.parent.parent) / _STORE.name}"
 
 
 def _positive(text: str) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_netperf.errors import ConfigError, RecordError
 from pytest_netperf.record.state_folder import locked
+from pytest_netperf.store.sqlite_file import lock_of
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
@@ -172,7 +173,7 @@ def _migrate(engine: Engine, url: URL, create: bool) -> None:
         return
     with contextlib.ExitStack() as stack:
         if url.drivername.startswith("sqlite"):
-            stack.enter_context(locked(Path(f"{url.database}.lock")))
+            stack.enter_context(locked(lock_of(Path(str(url.database)))))
         connection = stack.enter_context(engine.connect())
         if not url.drivername.startswith("sqlite"):
             connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _MIGRATION_LOCK})

@@ -1,4 +1,7 @@
-"""Journal lines into the tables. Everything here may be done twice: what is there already stays."""
+"""Journal lines into the tables. Everything here may be done twice: what is there already stays.
+
+In SQL that SQLite and PostgreSQL both take, so that a connection of Python's own sqlite3 will do.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,11 @@ from pytest_netperf.record.journal_line import JournalLine
 from pytest_netperf.record.migrate import upgrade_run
 from pytest_netperf.record.schema import Planned, Row, RunInfo
 from pytest_netperf.store.event import slim
-from pytest_netperf.store.tables import DEVICE, EVENT, ROW, RUN
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Table
+    import sqlite3
+
+    from sqlalchemy import Connection
 
 __all__ = ["OtherRunError", "add_events", "forget_run", "run_of", "stored_lines"]
 
@@ -45,32 +49,25 @@ def run_of(event: JournalLine) -> RunInfo:
     return msgspec.convert(upgrade_run(msgspec.json.decode(event.body), event.version), RunInfo)
 
 
-def stored_lines(connection: Connection, run_id: str) -> dict[int, str]:
+def stored_lines(connection: Connection | sqlite3.Connection, run_id: str) -> dict[int, str]:
     """Number -> SHA-256 of the lines of a run that are there."""
-    from sqlalchemy import select
-
-    found = connection.execute(select(EVENT.c.n, EVENT.c.sha256).where(EVENT.c.run_id == run_id))
-    return {line.n: line.sha256 for line in found}
+    return dict(_execute(connection, "SELECT n, sha256 FROM netperf_event WHERE run_id = :run_id", {"run_id": run_id}))
 
 
-def forget_run(connection: Connection, run_id: str) -> None:
+def forget_run(connection: Connection | sqlite3.Connection, run_id: str) -> None:
     """Take a run out, with everything of it."""
-    from sqlalchemy import delete
-
-    for table in (ROW, EVENT, DEVICE, RUN):
-        connection.execute(delete(table).where(table.c.run_id == run_id))
+    for table in ("netperf_row", "netperf_event", "netperf_device", "netperf_run"):
+        _execute(connection, f"DELETE FROM {table} WHERE run_id = :run_id", {"run_id": run_id})
 
 
-def add_events(connection: Connection, run: RunInfo, events: Sequence[JournalLine]) -> None:
+def add_events(connection: Connection | sqlite3.Connection, run: RunInfo, events: Sequence[JournalLine]) -> None:
     """Add lines of a run. Raises OtherRunError when the store has another run of the same id."""
-    from sqlalchemy import select, update
-
     if not events:
         return
     fingerprint = sha256(encode(run))
     _insert(
         connection,
-        RUN,
+        "netperf_run",
         [
             {
                 "run_id": run.run_id,
@@ -82,14 +79,15 @@ def add_events(connection: Connection, run: RunInfo, events: Sequence[JournalLin
             }
         ],
     )
-    known = connection.execute(select(RUN.c.fingerprint).where(RUN.c.run_id == run.run_id)).scalar_one()
+    this_run = {"run_id": run.run_id}
+    ((known,),) = _execute(connection, "SELECT fingerprint FROM netperf_run WHERE run_id = :run_id", this_run)
     if known != fingerprint:
         raise OtherRunError(
             f"run {run.run_id}: the store has another run of this id (two stations began one in the same second); it "
             "cannot be stored, and stays in its journal"
         )
     light = [slim(event) for event in events]
-    _insert(connection, EVENT, [_line(run.run_id, event) for event in light])
+    _insert(connection, "netperf_event", [_line(run.run_id, event) for event in light])
     devices: dict[str, dict[str, Any]] = {}
     rows: list[dict[str, Any]] = []
     verdicts: list[WrittenSheet] = []
@@ -105,27 +103,46 @@ def add_events(connection: Connection, run: RunInfo, events: Sequence[JournalLin
                 rows.append(_row(run, event.n, row))
             case "finished":
                 end = msgspec.json.decode(event.body, type=_Finished)
-                change = {"finished_at": end.at, "exit_status": end.exit_status}
-                connection.execute(update(RUN).where(RUN.c.run_id == run.run_id).values(change))
+                _execute(
+                    connection,
+                    "UPDATE netperf_run SET finished_at = :at, exit_status = :status WHERE run_id = :run_id",
+                    {"at": end.at, "status": end.exit_status, **this_run},
+                )
             case "sheet":
                 verdicts.append(msgspec.json.decode(event.body, type=WrittenSheet))
-    _insert(connection, DEVICE, list(devices.values()))
-    _insert(connection, ROW, rows)
+    _insert(connection, "netperf_device", list(devices.values()))
+    _insert(connection, "netperf_row", rows)
     for sheet in verdicts:
-        connection.execute(
-            update(DEVICE)
-            .where(DEVICE.c.run_id == run.run_id, DEVICE.c.serial == sheet.serial)
-            .values(verdict=sheet.verdict.value, sheet_digest=sheet.digest)
+        _execute(
+            connection,
+            "UPDATE netperf_device SET verdict = :verdict, sheet_digest = :digest "
+            "WHERE run_id = :run_id AND serial = :serial",
+            {"verdict": sheet.verdict.value, "digest": sheet.digest, "serial": sheet.serial, **this_run},
         )
 
 
-def _insert(connection: Connection, table: Table, lines: Iterable[dict[str, Any]]) -> None:
-    from sqlalchemy.dialects import postgresql, sqlite
-
-    dialect: Any = postgresql if connection.dialect.name == "postgresql" else sqlite
+def _insert(connection: Connection | sqlite3.Connection, table: str, lines: Iterable[dict[str, Any]]) -> None:
     found = list(lines)
     if found:
-        connection.execute(dialect.insert(table).on_conflict_do_nothing(), found)
+        names, values = ", ".join(found[0]), ", ".join(f":{name}" for name in found[0])
+        _execute(connection, f"INSERT INTO {table} ({names}) VALUES ({values}) ON CONFLICT DO NOTHING", found)
+
+
+def _execute(
+    connection: Connection | sqlite3.Connection, statement: str, values: dict[str, Any] | list[dict[str, Any]]
+) -> list[Any]:
+    """Run a statement, once for each of a list of values. Returns the lines that came of it."""
+    import sqlite3
+
+    if isinstance(connection, sqlite3.Connection):
+        if isinstance(values, list):
+            connection.executemany(statement, values)
+            return []
+        return connection.execute(statement, values).fetchall()
+    from sqlalchemy import text
+
+    result = connection.execute(text(statement), values)
+    return list(result) if result.returns_rows else []
 
 
 def _line(run_id: str, event: JournalLine) -> dict[str, Any]:

@@ -6,6 +6,7 @@ the journal. The same holds for a database that cannot be reached, is slow, or g
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -16,9 +17,12 @@ from pytest_netperf.record.journal_line import JournalLine
 from pytest_netperf.record.schema import RunInfo
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sqlalchemy import URL
 
     from pytest_netperf.store.database import Database
+    from pytest_netperf.store.sqlite_file import SqliteFile
 
 __all__ = ["StoreWriter"]
 
@@ -29,11 +33,11 @@ _AT_ONCE = 200
 
 
 class StoreWriter:
-    """One run on its way into the store. ``put`` never waits."""
+    """One run on its way into the store: a database, or the file beside the output. ``put`` never waits."""
 
-    def __init__(self, url: URL, run_id: str) -> None:
-        self._url = url
-        self.shown = url.render_as_string(hide_password=True)
+    def __init__(self, target: URL | Path, run_id: str) -> None:
+        self._target = target
+        self.shown = f"sqlite:///{target}" if isinstance(target, os.PathLike) else target.render_as_string()
         self._lines: deque[JournalLine] = deque()
         self._bytes = 0
         self._taken = 0
@@ -72,7 +76,7 @@ class StoreWriter:
             return f"{missing} of {self._taken} lines of run {self._run_id} are not in the store {self.shown}: {why}"
 
     def _work(self) -> None:
-        database: Database | None = None
+        database: Database | SqliteFile | None = None
         wait_s = FIRST_WAIT_S
         while True:
             with self._changed:
@@ -82,10 +86,8 @@ class StoreWriter:
                     break
                 batch = [self._lines[i] for i in range(min(_AT_ONCE, len(self._lines)))]
             try:
-                from pytest_netperf.store.database import Database
-
                 if database is None:
-                    database = Database.open(self._url, create=True)
+                    database = self._open()
                 self._store(database, batch)
                 wait_s = FIRST_WAIT_S
             except NetperfError as error:
@@ -100,7 +102,16 @@ class StoreWriter:
         if database is not None:
             database.close()
 
-    def _store(self, database: Database, batch: list[JournalLine]) -> None:
+    def _open(self) -> Database | SqliteFile:
+        if isinstance(self._target, os.PathLike):
+            from pytest_netperf.store.sqlite_file import SqliteFile
+
+            return SqliteFile.open(self._target)
+        from pytest_netperf.store.database import Database
+
+        return Database.open(self._target, create=True)
+
+    def _store(self, database: Database | SqliteFile, batch: list[JournalLine]) -> None:
         from pytest_netperf.store.write import add_events, run_of
 
         if self._run is None:

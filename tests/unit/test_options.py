@@ -38,7 +38,9 @@ def refused(options, *args: str, ini: str = "") -> list[str]:
 
 
 def test_without_anything_the_defaults(options, pytester):
-    assert options() == Options(output=pytester.path / "netperf-results")
+    assert options() == Options(
+        output=pytester.path / "netperf-results", store=pytester.path / "netperf-results" / "results.db"
+    )
     assert (Options().duration_s, Options().omit_s, Options().slots, Options().engine) == (None, None, 1, "iperf3")
 
 
@@ -71,6 +73,7 @@ def test_every_option_of_the_command_line(options, pytester):
         limits=pytester.path / "l.toml",
         profiles=pytester.path / "models",
         output=pytester.path / "out",
+        store=pytester.path / "out" / "results.db",
         engine="libiperf",
         duration_s=30.0,
         omit_s=0.0,
@@ -108,6 +111,7 @@ def test_every_key_of_the_ini_file(options, pytester):
         operator="O",
         limits=pytester.path / "l.toml",
         output=pytester.path / "out",
+        store=pytester.path / "out" / "results.db",
         engine="libiperf",
         duration_s=120.0,
         omit_s=3.0,

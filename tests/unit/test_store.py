@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
+import re
 import shutil
+import sqlite3
 import sys
 import time
 from pathlib import Path
@@ -27,6 +30,7 @@ from pytest_netperf.record.run_record import RunRecord
 from pytest_netperf.record.schema import Evidence, SeriesPoint, Waiver
 from pytest_netperf.store.database import Database, hide_password, parse_url
 from pytest_netperf.store.replay import sheets_of
+from pytest_netperf.store.sqlite_file import VERSION, SqliteFile
 from pytest_netperf.store.write import add_events, run_of
 from pytest_netperf.store.writer import StoreWriter
 
@@ -107,7 +111,8 @@ def test_good_urls(tmp_path):
 
 
 def test_off_is_no_store(tmp_path):
-    assert as_store(Text("off", "--netperf-store off", tmp_path)) is None
+    for word in ("off", "none"):
+        assert as_store(Text(word, f"--netperf-store {word}", tmp_path)) is None
     assert as_store(Text(" sqlite:///a.db ", "", tmp_path)).database == str(tmp_path / "a.db")
 
 
@@ -136,6 +141,23 @@ def test_migrations_end_at_the_tables_of_today(database):
         assert compare_metadata(context, METADATA) == []
 
 
+def test_the_file_beside_the_output_has_the_tables_of_the_migrations(tmp_path, database):
+    """Of one and the same version: each may open what the other made."""
+
+    def tables(path: Path) -> set[str]:
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("SELECT version_num FROM netperf_version").fetchall() == [(VERSION,)]
+            return {
+                re.sub(r"\s+", " ", text).replace("( ", "(").replace(" )", ")")
+                for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+            }
+
+    SqliteFile.open(tmp_path / "beside.db").close()
+    assert tables(tmp_path / "beside.db") == tables(tmp_path / "store.db")
+    SqliteFile.open(tmp_path / "store.db").close()
+    Database.open(parse_url(f"sqlite:///{tmp_path}/beside.db"), create=False).close()
+
+
 def test_a_store_that_is_not_there_or_newer_is_refused(tmp_path, url, database, capsys):
     record(tmp_path)
     nowhere = f"sqlite:///{tmp_path}/none.db"
@@ -148,6 +170,11 @@ def test_a_store_that_is_not_there_or_newer_is_refused(tmp_path, url, database, 
     with database.begin() as connection:
         connection.exec_driver_sql("UPDATE netperf_version SET version_num = '9999'")
     assert "of a newer pytest-netperf (version 9999)" in store(capsys, "sync", tmp_path, "--store", url, code=2)
+    with pytest.raises(RecordError, match="of version 9999, not 0001; 'pytest-netperf store sync' brings an older"):
+        SqliteFile.open(tmp_path / "store.db")
+    with pytest.raises(RecordError, match="file is not a database"):
+        SqliteFile.open(tmp_path / "text.db")
+    assert "there is no such folder" in store(capsys, "sync", tmp_path / "no", code=2)
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
@@ -389,6 +416,22 @@ def test_the_writer_stores_a_run_and_is_quick_about_a_database_that_is_not_there
     assert time.monotonic() - began < 3
     assert said.startswith("9 of 9 lines of run r1 are not in the store sqlite:///")
     assert "there is no folder" in said
+    said = offered(StoreWriter(tmp_path / "none" / "a.db", "r1"), lines)
+    assert said.endswith(f"in the store sqlite:///{tmp_path}/none/a.db: unable to open database file")
+
+
+def test_runs_that_write_into_one_file_at_once(tmp_path, capsys):
+    """Beside one output folder, none of which has a store yet: each waits for the others, and nothing is missing."""
+    for number in range(6):
+        record(tmp_path, f"r{number}", f"SN-{number}")
+    journals = {path.stem: journal_lines(path) for path in (tmp_path / "journals").glob("*.jsonl")}
+    writers = {run_id: StoreWriter(tmp_path / "results.db", run_id) for run_id in journals}
+    for lines in zip(*journals.values(), strict=True):
+        for writer, line in zip(writers.values(), lines, strict=True):
+            writer.put(line)
+    assert [writer.close(30) for writer in writers.values()] == [None] * 6
+    assert "6 journals, 0 lines added, all is there" in store(capsys, "sync", tmp_path)
+    assert verdicts_of(capsys, f"sqlite:///{tmp_path}/results.db", "SN-3") == [("ACCEPTED", True)]
 
 
 def test_the_writer_gives_up_on_a_slow_database_and_has_bounds(tmp_path, url, monkeypatch):
@@ -396,8 +439,6 @@ def test_the_writer_gives_up_on_a_slow_database_and_has_bounds(tmp_path, url, mo
 
     lines = journal_lines(record(tmp_path))
     Database.open(parse_url(url), create=True).close()
-    import sqlite3
-
     holder = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")  # nobody else gets in
     slow = StoreWriter(parse_url(url), "r1")
@@ -405,10 +446,15 @@ def test_the_writer_gives_up_on_a_slow_database_and_has_bounds(tmp_path, url, mo
         slow.put(line)
     began = time.monotonic()
     assert "9 of 9 lines of run r1 are not in the store" in slow.close(0.2)
+    plain = StoreWriter(tmp_path / "store.db", "r1")
+    for line in lines:
+        plain.put(line)
+    assert f"not in the store sqlite:///{tmp_path}/store.db: it takes longer than 0.2 s" in plain.close(0.2)
     assert time.monotonic() - began < 2
     holder.execute("ROLLBACK")
     holder.close()
     slow._thread.join(20)
+    plain._thread.join(20)
     monkeypatch.setattr(module, "MOST_EVENTS", 3)
     full = StoreWriter(parse_url(f"sqlite:///{tmp_path}/none/a.db"), "r1")
     said = offered(full, lines)
