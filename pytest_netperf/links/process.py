@@ -9,20 +9,30 @@ import select
 import signal
 import time
 from collections.abc import Sequence
+from typing import Any, Protocol
 
-from pytest_netperf.errors import KeeperError
-from pytest_netperf.links.owner import Owner
+from pytest_netperf.errors import KeeperError, NetperfError
 
-__all__ = ["Process"]
+__all__ = ["Holder", "Process"]
 
 _LAST_WORDS_SECONDS = 0.2
+
+
+class Holder(Protocol):
+    """Who holds the process: our keeper, or a shell on another host."""
+
+    def call(self, op: str, **arguments: Any) -> Any:
+        """ "signal" it with a ``number``, or "end" it."""
+
+    def gone(self, what: str) -> NetperfError:
+        """The error for a holder that went away with the process."""
 
 
 class Process:
     """A process in an endpoint's namespace, leader of its own process group. A context manager, which ends it."""
 
     def __init__(
-        self, owner: Owner, argv: Sequence[str], born: Sequence[int], stdout: int, stderr: int, status: int
+        self, owner: Holder, argv: Sequence[str], born: Sequence[int], stdout: int, stderr: int, status: int
     ) -> None:
         self.argv = tuple(argv)
         self._pid, self._born = born  # inside the keeper's PID namespace
