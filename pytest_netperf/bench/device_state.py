@@ -11,12 +11,15 @@ from typing import Final, Literal, get_args
 
 from pytest_netperf.bench.toml_table import TomlTable, shown
 from pytest_netperf.quantities import parse_rate
+from pytest_netperf.units import parse_ratio
 
 __all__ = ["PLAIN", "SIDES", "DeviceState", "Side", "read_state"]
 
 Side = Literal["a", "b", "both"]
 SIDES: Final[tuple[Side, ...]] = get_args(Side)
 MOST_RULES: Final = 10_000
+MOST_READINGS: Final = 1000
+LEAST_CPU: Final = 0.01
 _JUMBO: Final = (68, 65534)
 
 
@@ -35,6 +38,12 @@ class DeviceState:
     """The port where that is done; "both" does it twice."""
     rate_limit_bps: float | None = None
     """The rate at which bits leave each port, in place of a service that cannot be simulated."""
+    dpi_side: Side | None = None
+    """The ports where a program looks at each packet (nDPI), without holding it up; None: it does not run."""
+    monitoring_per_second: int | None = None
+    """How often a program reads the counters and the connections, as a traffic graph does; None: it does not run."""
+    cpu_limit: float | None = None
+    """The share of one CPU that both programs may take together."""
     largest_mtu: int | None = None
     """Above this MTU in bytes the state does not exist, for ``reason``."""
     reason: str | None = None
@@ -42,19 +51,24 @@ class DeviceState:
     @property
     def is_simulated(self) -> bool:
         """Whether it says what a simulated device does."""
-        return bool(self.nat or self.firewall_rules or self.inspection_rules or self.rate_limit_bps)
+        return bool(self._costs_cpu or self.rate_limit_bps)
+
+    @property
+    def _costs_cpu(self) -> bool:
+        by_kernel = self.nat or self.firewall_rules or self.inspection_rules
+        return bool(by_kernel or self.dpi_side or self.monitoring_per_second)
 
     @property
     def programs(self) -> tuple[str, ...]:
         """The programs that put a simulated device into it."""
         nft = ("nft",) if self.nat or self.firewall_rules else ()
-        return (*nft, *(("iptables-restore", "ip6tables-restore") if self.inspection_rules else ()))
+        iptables = ("iptables-restore", "ip6tables-restore") if self.inspection_rules else ()
+        return (*nft, *iptables, *(("ndpiReader",) if self.dpi_side else ()))
 
     @property
     def only_rate_bps(self) -> float | None:
         """The rate, when that is all: then it says what the device still delivers."""
-        other = self.nat or self.firewall_rules or self.inspection_rules
-        return None if other else self.rate_limit_bps
+        return None if self._costs_cpu else self.rate_limit_bps
 
     def not_applicable(self, mtu: int) -> str | None:
         """Why this state does not exist at this MTU, or None where it does."""
@@ -78,6 +92,8 @@ def read_state(table: TomlTable) -> DeviceState:
     firewall = table.table("firewall")
     inspection = table.table("inspection")
     rate = table.quantity("rate_limit", parse_rate, "1.2 Gbps")
+    dpi, monitoring = table.table("dpi"), table.table("monitoring")
+    cpu = table.quantity("cpu_limit", parse_ratio, "25 %")
     nothing = table.table("not_applicable")
     table.close()
     state = DeviceState(
@@ -87,10 +103,29 @@ def read_state(table: TomlTable) -> DeviceState:
         inspection_rules=_rules(inspection),
         inspection_side="a" if inspection is None else inspection.choice("side", SIDES, "a"),
         rate_limit_bps=rate,
-        largest_mtu=_required_integer(nothing, "mtu_above"),
+        dpi_side=None if dpi is None else dpi.choice("side", SIDES, "both"),
+        monitoring_per_second=_required_integer(
+            monitoring, "per_second", 1, MOST_READINGS, "readings", "how often it reads, such as per_second = 50"
+        ),
+        cpu_limit=cpu,
+        largest_mtu=_required_integer(
+            nothing,
+            "mtu_above",
+            *_JUMBO,
+            "bytes",
+            "the largest MTU at which the state exists, such as mtu_above = 1500",
+        ),
         reason=None if nothing is None else nothing.text("reason", required=True),
     )
-    for inner in (firewall, inspection, nothing):
+    if cpu is not None and dpi is None and monitoring is None:
+        table.wrong(
+            "cpu_limit",
+            "is one of the programs that a device runs, and this state runs none; add dpi = {} or monitoring = {...}, "
+            "or make a device that forwards slowly by rate_limit or inspection",
+        )
+    elif cpu is not None and not LEAST_CPU <= cpu <= 1:
+        table.wrong("cpu_limit", f"{cpu:.3%} is not from {LEAST_CPU:.0%} to 100 % of one CPU")
+    for inner in (firewall, inspection, dpi, monitoring, nothing):
         if inner is not None:
             inner.close()
     if name == PLAIN.name and state != PLAIN:
@@ -99,16 +134,12 @@ def read_state(table: TomlTable) -> DeviceState:
 
 
 def _rules(table: TomlTable | None) -> int | None:
-    if table is None:
-        return None
-    if not table.given("rules"):
-        table.wrong("rules", "is missing; write how many, such as rules = 10")
-    return table.integer("rules", 1, MOST_RULES, "rules")
+    return _required_integer(table, "rules", 1, MOST_RULES, "rules", "how many, such as rules = 10")
 
 
-def _required_integer(table: TomlTable | None, key: str) -> int | None:
+def _required_integer(table: TomlTable | None, key: str, low: int, high: int, unit: str, what: str) -> int | None:
     if table is None:
         return None
     if not table.given(key):
-        table.wrong(key, "is missing; write the largest MTU at which the state exists, such as mtu_above = 1500")
-    return table.integer(key, *_JUMBO, "bytes")
+        table.wrong(key, f"is missing; write {what}")
+    return table.integer(key, low, high, unit)

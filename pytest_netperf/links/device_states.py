@@ -4,6 +4,7 @@
     firewall    nft: a stateful filter; each new connection passes all its rules
     inspection  iptables: patterns that are searched for in the payload of each packet, at one port or at both
     rate_limit  the shapers of the device's ports
+    dpi, monitoring, cpu_limit: programs that the device runs (`links.device_programs`)
 
 A state is entered when the link is up and proved, is proved by packets of its own (what the far end sees, what does not
 arrive, what the counters of the rules say), and goes with the device. It lives in the device's namespace only.
@@ -26,7 +27,7 @@ from pytest_netperf.links.queues import queues_of
 if TYPE_CHECKING:
     from pytest_netperf.links.through_device import ThroughDevice
 
-__all__ = ["enter_state", "find_program"]
+__all__ = ["cross", "enter_state", "find_program"]
 
 _TABLE: Final = "netperf_state"
 _CHAIN: Final = "NETPERF"
@@ -35,7 +36,7 @@ _REFUSED_PORT: Final = 9  # discard (RFC 863): nobody measures on it
 _ANSWER_MS: Final = 150
 _TRIES: Final = 10
 _SYSTEM_PATH: Final = "/usr/local/sbin:/usr/sbin:/sbin"
-_PACKAGES: Final = {"nft": "nftables"}
+_PACKAGES: Final = {"nft": "nftables", "ndpiReader": "libndpi-bin"}
 _PROGRAM_SECONDS: Final = 30
 
 
@@ -49,6 +50,11 @@ def enter_state(path: ThroughDevice, state: Mapping[str, Any]) -> dict[str, str]
         proof = enter(path, state)
         if proof is not None:
             proofs[part] = proof
+    if state.get("dpi_side") or state.get("monitoring_per_second"):
+        from pytest_netperf.links.device_programs import DevicePrograms
+
+        path.programs = DevicePrograms(path, state)
+        proofs |= path.programs.enter()
     return proofs
 
 
@@ -60,7 +66,7 @@ def _nat(path: ThroughDevice, state: Mapping[str, Any]) -> str | None:
     _nft(path, "nat", f"type nat hook postrouting priority srcnat; policy accept; {rule}")
     seen = []
     for family, key in _families(path):
-        source = _cross(path, b"nat", family=family)
+        source = cross(path, b"nat", family=family)
         expected = path.ports["device_b"][key]
         if source != expected:
             raise LinkError(
@@ -85,9 +91,9 @@ def _firewall(path: ThroughDevice, state: Mapping[str, Any]) -> str | None:
     body = "; ".join(["ct state established,related counter accept", *rules, "ct state new counter accept", "drop"])
     _nft(path, "firewall", f"type filter hook forward priority filter; policy drop; {body}")
     before = _nft_counters(path, "firewall")
-    if _cross(path, b"firewall") is None:
+    if cross(path, b"firewall") is None:
         raise LinkError("device state: the firewall lets nothing pass")
-    if _cross(path, b"firewall", port=_REFUSED_PORT, patience=1) is not None:
+    if cross(path, b"firewall", port=_REFUSED_PORT, patience=1) is not None:
         raise LinkError(
             f"device state: the firewall is not in force: UDP port {_REFUSED_PORT}, which it refuses, passes"
         )
@@ -110,9 +116,9 @@ def _inspection(path: ThroughDevice, state: Mapping[str, Any]) -> str | None:
         _iptables(path, family, _inspection_rules(ports, count))
     for family, _ in _families(path):
         before, _ = _inspected(path, family, ports)
-        if _cross(path, b"nothing to see here", family=family) is None:
+        if cross(path, b"nothing to see here", family=family) is None:
             raise LinkError("device state: the inspection lets nothing pass")
-        if _cross(path, b"x" * 40 + _pattern(count - 1).encode() + b"x" * 40, family=family, patience=1) is not None:
+        if cross(path, b"x" * 40 + _pattern(count - 1).encode() + b"x" * 40, family=family, patience=1) is not None:
             raise LinkError("device state: the inspection is not in force: a packet with its last pattern passes")
         dropped, passed = _inspected(path, family, ports)
         if dropped <= before or not all(passed):
@@ -166,7 +172,7 @@ def _families(path: ThroughDevice) -> Iterator[tuple[int, str]]:
         yield socket.AF_INET6, "address6"
 
 
-def _cross(
+def cross(
     path: ThroughDevice, payload: bytes, *, family: int = socket.AF_INET, port: int = 0, patience: int = _TRIES
 ) -> str | None:
     """Send a datagram from end a to end b: the address that end b sees as its sender, or None when nothing arrives."""

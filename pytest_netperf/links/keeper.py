@@ -123,6 +123,7 @@ class Keeper:
             "shape": self._shape,
             "bounce": self._bounce,
             "traffic": self._traffic,
+            "device_report": self._device_report,
             "counters": self._counters,
             "port_facts": self._port_facts,
             "listening": self._listening,
@@ -160,6 +161,8 @@ class Keeper:
 
     def _leave(self) -> NoReturn:
         """End everything that runs here, bring physical ports home, and exit; the kernel takes down the rest."""
+        if (groups := sys.modules.get("pytest_netperf.links.cpu_group")) is not None and not self._has_ports[0]:
+            groups.remove_all()
         if self._has_ports[0]:
             with contextlib.suppress(OSError):
                 os.kill(-1, signal.SIGKILL)  # as pid 1: every process of this PID namespace
@@ -293,6 +296,10 @@ class Keeper:
             pair.traffic_begins()
         else:
             pair.traffic_ends()
+
+    def _device_report(self, link: str, **_: Any) -> dict[str, Any]:
+        pair = self._link(link)
+        return pair.device_report() if isinstance(pair, SimulatedPair) else {}
 
     def _counters(self, link: str, **_: Any) -> dict[str, dict[str, int]]:
         return self._link(link).counters()

@@ -171,7 +171,11 @@ class Link:
         self.mtu = mtu
         self.faulted = bool(fault)
         """Whether a fault was put into the link on purpose."""
-        self._fault_comes_and_goes = any(fault.get(when) is not None for when in ("after_s", "for_s"))
+        proofs = answer["facts"].get("device_state", {})
+        self._runs_programs = any(part in proofs for part in ("dpi", "monitoring"))
+        self._hears_of_traffic = self._runs_programs or any(
+            fault.get(when) is not None for when in ("after_s", "for_s")
+        )
         self.index: int = answer["index"]
         self.facts: dict[str, Any] = dict(answer["facts"])
         self.kept: list[str] = list(answer.get("kept", ()))
@@ -214,13 +218,20 @@ class Link:
 
     def traffic_begins(self) -> None:
         """Traffic is about to start: a fault with a time (`bench.model.Fault.scheduled`) starts its clock."""
-        if self._fault_comes_and_goes:
+        if self._hears_of_traffic:
             self._owner.call("traffic", link=self._key, begins=True)
 
     def traffic_ends(self) -> None:
         """Traffic is over: a fault with a time is taken back. Raises LinkError when it could not be made."""
-        if self._fault_comes_and_goes:
+        if self._hears_of_traffic:
             self._owner.call("traffic", link=self._key, begins=False)
+
+    def device_report(self) -> dict[str, Any]:
+        """What programs of a simulated device saw of the traffic that is over (`links.device_programs`), as facts.
+
+        It takes a second; {} where none runs. Raises LinkError when one of them did not do its work.
+        """
+        return dict(self._owner.call("device_report", link=self._key)) if self._runs_programs else {}
 
     def summary(self) -> dict[str, Any]:
         """What the sheet says of this link: interfaces, addresses and how it was proved."""

@@ -13,12 +13,15 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_netperf.links.faults import LinkFault
 from pytest_netperf.links.namespace import Namespace
 from pytest_netperf.links.pair import Pair, lab_addresses
 from pytest_netperf.links.port_asked import AskedSettings
+
+if TYPE_CHECKING:
+    from pytest_netperf.links.device_programs import DevicePrograms
 
 __all__ = ["SimulatedPair", "has_spare_namespaces", "port_names", "prepare_namespaces"]
 
@@ -63,6 +66,9 @@ def port_names(index: int, end: str, host: int) -> dict[str, str]:
 
 class SimulatedPair(Pair):
     """Two namespaces joined by veth. Made, shaped, proved and closed inside the keeper."""
+
+    programs: DevicePrograms | None = None
+    """What a device in the middle runs beside forwarding (`links.device_states`); None: nothing."""
 
     def __init__(self, index: int, spec: dict[str, Any]) -> None:
         super().__init__(index, spec["mtu"])
@@ -195,11 +201,19 @@ class SimulatedPair(Pair):
         """A measurement begins: a fault that comes and goes starts its clock."""
         if self._fault is not None:
             self._fault.traffic_begins()
+        if self.programs is not None:
+            self.programs.traffic_begins()
 
     def traffic_ends(self) -> None:
         """It is over: the link is as it was before. Raises LinkError when its fault could not be made."""
+        if self.programs is not None:
+            self.programs.traffic_ends()
         if self._fault is not None:
             self._fault.traffic_ends()
+
+    def device_report(self) -> dict[str, Any]:
+        """What programs of a device in the middle saw of the traffic that is over, as facts; {} where none runs."""
+        return {} if self.programs is None else self.programs.report()
 
     @property
     def burst_bits(self) -> float:
@@ -218,6 +232,8 @@ class SimulatedPair(Pair):
 
     def close(self) -> None:
         """Let both namespaces go; the kernel removes the link with them, in its own time and without making us wait."""
+        if self.programs is not None:
+            self.programs.close()
         if self._fault is not None:
             self._fault.close()
         for namespace in self.ends.values():

@@ -109,6 +109,7 @@ def measure(
         host_after = read_host()
         a_port_after, b_port_after = link.port_facts()
         probing.after()
+        device_programs = link.device_report()
     cpu = cpu_shares(cpu_before, cpu_after)
     return Measurement(
         result=result,
@@ -119,6 +120,7 @@ def measure(
             b_after=after.pop("b"),
             device_before=before,
             device_after=after,
+            device_programs=device_programs,
             cpu_busy=cpu.busy,
             cpu_steal=cpu.steal,
             cpu_softirq=cpu.softirq,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -246,6 +246,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     device_before: dict[str, PortCounters] = {}
     """Of the ports of a simulated device in the middle ("device_a", "device_b"); empty where there is none."""
     device_after: dict[str, PortCounters] = {}
+    device_programs: dict[str, Any] = {}
+    """What the programs of a simulated device saw (`links.device_programs`), as facts; empty where none runs."""
     cpu_busy: tuple[float, ...] = ()
     """Busy fraction 0..1 of each CPU of the tester over the run (user, system, irq, softirq, steal)."""
     cpu_steal: float = 0.0

@@ -203,7 +203,13 @@ def test_a_kernel_that_refuses_says_what_it_said(path):
 
 
 @pytest.mark.parametrize(
-    ("program", "package"), [("nft", "nftables"), ("iptables-restore", "iptables"), ("ip6tables-save", "iptables")]
+    ("program", "package"),
+    [
+        ("nft", "nftables"),
+        ("iptables-restore", "iptables"),
+        ("ip6tables-save", "iptables"),
+        ("ndpiReader", "libndpi-bin"),
+    ],
 )
 def test_a_program_that_is_not_installed(monkeypatch, tmp_path, program, package):
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -33,6 +33,9 @@ nat = true
 firewall = { rules = 100 }
 inspection = { rules = 10, side = "both" }
 rate_limit = "1.2 Gbps"
+dpi = {}
+monitoring = { per_second = 50 }
+cpu_limit = "25 %"
 not_applicable = { mtu_above = 1500, reason = "it copies packets into buffers of 2 kB" }"""
 
 
@@ -40,9 +43,11 @@ def test_every_key():
     (state,) = bench(EVERYTHING).devices[0].states
     assert state == DeviceState(
         name="all", nat=True, firewall_rules=100, inspection_rules=10, inspection_side="both", rate_limit_bps=1.2e9,
-        largest_mtu=1500, reason="it copies packets into buffers of 2 kB",
+        dpi_side="both", monitoring_per_second=50, cpu_limit=0.25, largest_mtu=1500,
+        reason="it copies packets into buffers of 2 kB",
     )  # fmt: skip
     assert state.is_simulated
+    assert state.programs == ("nft", "iptables-restore", "ip6tables-restore", "ndpiReader")
 
 
 def test_a_state_of_a_real_device_needs_only_its_name():
@@ -52,8 +57,9 @@ def test_a_state_of_a_real_device_needs_only_its_name():
 
 
 def test_what_only_limits_the_rate_says_what_is_left():
-    slow, more = 'name = "s"\nrate_limit = "100 Mbps"', 'name = "m"\nrate_limit = "100 Mbps"\nnat = true'
-    assert [state.only_rate_bps for state in bench(slow, more).devices[0].states] == [1e8, None]
+    slow = 'name = "s"\nrate_limit = "100 Mbps"'
+    more = [slow.replace('"s"', f'"{key[0]}"') + f"\n{key}" for key in ("nat = true", 'dpi = { side = "a" }')]
+    assert [state.only_rate_bps for state in bench(slow, *more).devices[0].states] == [1e8, None, None]
 
 
 @pytest.mark.parametrize(
@@ -71,6 +77,12 @@ def test_what_only_limits_the_rate_says_what_is_left():
         ('name = "n"\nrate_limit = 5', "state[0].rate_limit: 5 has no unit"),
         ('name = "n"\nnot_applicable = { mtu_above = 1500 }', "not_applicable.reason: is missing"),
         ('name = "n"\nnot_applicable = { reason = "no" }', "mtu_above: is missing; write the largest MTU"),
+        ('name = "n"\ndpi = { side = "c" }', 'state[0].dpi.side: "c" is not one of a, b, both'),
+        ('name = "n"\nmonitoring = {}', "per_second: is missing; write how often it reads, such as per_second = 50"),
+        ('name = "n"\nmonitoring = { per_second = 5000 }', "5000 is not an integer number of readings from 1 to 1000"),
+        ('name = "n"\nnat = true\ncpu_limit = "50 %"', "cpu_limit: is one of the programs that a device runs"),
+        ('name = "n"\ndpi = {}\ncpu_limit = "150 %"', "cpu_limit: 150.000% is not from 1% to 100 % of one CPU"),
+        ('name = "n"\ndpi = {}\ncpu_limit = 0.5', "cpu_limit: 0.5 has no unit"),
         ('name = "n"\nnatt = true', "unknown key (did you mean 'nat'?)"),
         ('name = "plain"\nnat = true', '"plain" is the state in which nothing is switched on; give'),
     ],
@@ -143,7 +155,7 @@ def test_what_a_pair_cannot_do():
 def test_the_profile_of_a_model_knows_its_states():
     device = bench('name = "ips"\nrate_limit = "1 Gbps"', model="R86S-U4").devices[0]
     states = {state.name: state for state in states_of(device)}
-    assert set(states) == {"plain", "dpi", "ips", "ips-both", "dpi-ips"}
+    assert set(states) == {"plain", "watched", "dpi", "ips", "ips-both", "dpi-ips"}
     assert states["ips"].rate_limit_bps == 1e9  # the bench file's own wins
     assert states["ips-both"].inspection_side == "both"
     assert "MTU 9000" in (states["dpi"].not_applicable(9000) or "")
