@@ -1,8 +1,10 @@
-"""The device in the middle: what deep packet inspection and inline inspection cost it, against plain routing."""
+"""The device in the middle: what watching it, passive and inline inspection cost, against plain routing."""
 
 import pytest
 
+STATES = ["plain", "watched", "ndpi", "dpi", "ips", "ips-both"]
 
-@pytest.mark.netperf_link(topology="routed", device_state=["plain", "dpi", "ips", "ips-both"], mtu=[1500, 9000])
+
+@pytest.mark.netperf_link(topology="routed", device_state=STATES, mtu=[1500, 9000])
 def test_routing(iperf3):
     iperf3.tcp()
