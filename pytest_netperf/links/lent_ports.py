@@ -14,7 +14,7 @@ from pytest_netperf.errors import LinkError
 from pytest_netperf.links.link import Link
 from pytest_netperf.links.owner import Owner
 
-__all__ = ["bring_up_ports"]
+__all__ = ["bring_up_ports", "lend_ports"]
 
 _ANOTHER_RUN_SECONDS: Final = 15.0
 _BY_ANOTHER_NAME: Final = ". Another link of the bench file has it by another name: call the port the same in both"
@@ -38,25 +38,29 @@ def bring_up_ports(
     that another worker of the same run holds is waited for, as long as it takes; one of another run no longer than a
     killed run needs to bring it home.
     """
+    answer = lend_ports(owner, key, {"mtu": mtu, "ports": ports, "asked": dict(asked)})
+    return Link(owner, key, answer, name=name, topology="pair", simulated=False, speed_bps=speed_bps, mtu=mtu, fault={})
+
+
+def lend_ports(owner: Owner, key: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The keeper's answer to a link of ports of this machine, which are waited for. Raises LinkError or KeeperError.
+
+    ``spec`` is that of the link's class in the keeper, with each of ``ports`` as a `Port`.
+    """
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"process {os.getpid()}"
     holder = {"pid": os.getpid(), "command": _command_line(), "run": run}
-    spec = {
-        "mtu": mtu,
-        "ports": {end: asdict(port) for end, port in ports.items()},
-        "asked": dict(asked),
-        "holder": holder,
-    }
+    ports = {end: asdict(port) for end, port in spec["ports"].items()}
+    spec = {**spec, "ports": ports, "holder": holder}
     owner.be_patient()
     deadline = time.monotonic() + _ANOTHER_RUN_SECONDS
     while True:
-        answer = owner.call("up", link=key, spec=spec)
+        answer: dict[str, Any] = owner.call("up", link=key, spec=spec)
         if "held" not in answer:
-            break
+            return answer
         ours = answer["holder"].get("pid") == os.getpid()
         if (ours or answer["holder"].get("run") != run) and time.monotonic() > deadline:
             raise LinkError(f"{answer['held']}{_BY_ANOTHER_NAME if ours else ''}")
         time.sleep(_POLL_SECONDS)
-    return Link(owner, key, answer, name=name, topology="pair", simulated=False, speed_bps=speed_bps, mtu=mtu, fault={})
 
 
 def _command_line() -> str:

@@ -19,11 +19,14 @@ from pytest_netperf.links.owner import Owner
 from pytest_netperf.links.process import Process
 from pytest_netperf.observe.observation import PortCounters, PortFacts, TcpConnection
 
-__all__ = ["Endpoint", "Link"]
+__all__ = ["Endpoint", "Link", "arguments_of"]
 
 
 class Endpoint:
     """One end of a link: an interface in a namespace of its own."""
+
+    iperf3_version: str | None = None
+    """As "iperf 3.12", of the one that runs at this end; None: the one of this machine."""
 
     def __init__(
         self, owner: Owner, link_key: str, end: str, port: Mapping[str, Any], mtu: int, namespace: int
@@ -50,7 +53,7 @@ class Endpoint:
 
         ``stdin`` is a file descriptor; left out, the program reads nothing. Raises LinkError when it cannot be started.
         """
-        argv = _arguments(argv)
+        argv = arguments_of(argv)
         environment = dict(os.environ if env is None else env)
         program = shutil.which(argv[0], path=environment.get("PATH", os.defpath))
         if stdin is not None and not _is_open(stdin):
@@ -92,7 +95,7 @@ class Endpoint:
         Raises subprocess.TimeoutExpired after ``timeout`` seconds (the program is killed first), and
         subprocess.CalledProcessError when ``check`` is true and the exit code is not 0.
         """
-        argv = _arguments(argv)
+        argv = arguments_of(argv)
         process = self.popen(argv, env=env)
         try:
             if not process.wait(timeout):
@@ -129,7 +132,8 @@ class Endpoint:
         return tuple(TcpConnection(**each) for each in found)
 
 
-def _arguments(argv: Sequence[str]) -> list[str]:
+def arguments_of(argv: Sequence[str]) -> list[str]:
+    """The words of a command. Raises ConfigError for what is none."""
     if isinstance(argv, str | bytes) or not argv:
         raise ConfigError(
             f"cannot run {argv!r}: expected a list of a program and its arguments, as ['ping', '-c1', 'HOST']"
@@ -265,6 +269,9 @@ class Link:
         """A TCP/UDP port that no other link uses (below index 3000) and that this link has not used of late."""
         self._runs += 1
         return 10_000 + self.index % 3000 * 16 + self._runs % 16
+
+    def lost(self) -> None:
+        """The keeper is gone, and the link with it: let go of what else belongs to it."""
 
     def close(self) -> None:
         """Take the link down."""
