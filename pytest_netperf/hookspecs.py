@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from pytest_netperf.bench.model import Device, LinkSpec
     from pytest_netperf.observe.probe import Probe
     from pytest_netperf.record.schema import DeviceInfo, Row, Section, Sheet
+    from pytest_netperf.traffic.engine import Engine
 
 __all__ = [
     "pytest_netperf_device_state",
+    "pytest_netperf_engines",
     "pytest_netperf_probes",
     "pytest_netperf_row",
     "pytest_netperf_sheet",
@@ -32,6 +35,17 @@ def pytest_netperf_device_state(config: pytest.Config, device: Device, state: st
 
     Called only when the device is in another state, or nobody knows in which, before its link is brought up; at the end
     of the run once more, with ``plain``. A simulated device whose state the bench file describes needs no hook.
+    """
+
+
+@pytest.hookspec
+def pytest_netperf_engines(config: pytest.Config) -> Mapping[str, Callable[[], Engine]] | None:
+    """Called when ``--netperf-engine`` names neither iperf3 nor libiperf; returns the engines that you bring.
+
+    The key is the name for the option, the value a class or function without arguments that makes the engine
+    (`pytest_netperf.traffic.engine.Engine`); what it needs and cannot find it says by raising TrafficError. Called
+    as pytest starts, so it must stand in a plugin or in the conftest.py of the rootdir or of a folder that is named on
+    the command line.
     """
 
 

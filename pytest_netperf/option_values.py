@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
+    import pytest
     from sqlalchemy import URL
 
 __all__ = [
-    "Engine",
     "Live",
     "Text",
     "Wrong",
@@ -27,9 +27,7 @@ __all__ = [
     "as_switch",
 ]
 
-Engine = Literal["iperf3", "libiperf"]
 Live = Literal["auto", "lines", "off"]
-_ENGINES: Final[tuple[Engine, ...]] = ("iperf3", "libiperf")
 _MAX_TEXT: Final = 200
 _MAX_SLOTS: Final = 1024
 
@@ -141,15 +139,16 @@ def as_switch(text: Text) -> bool:
     return text.text.strip() == "on"
 
 
-def as_engine(text: Text) -> Engine:
-    """The name of a traffic engine. Raises Wrong."""
-    for engine in _ENGINES:
-        if text.text == engine:
-            return engine
-    raise Wrong(
-        f"there is no engine {text.text!r}; write iperf3 (the program) or libiperf (the library, through the "
-        "PyPI package iperf3)"
-    )
+def as_engine(text: Text, config: pytest.Config) -> str:
+    """The name of a traffic engine that there is. Raises Wrong."""
+    from pytest_netperf.engines import refuse_unknown_engine
+    from pytest_netperf.errors import ConfigError
+
+    try:
+        refuse_unknown_engine(text.text, config)
+    except ConfigError as error:
+        raise Wrong(str(error)) from None
+    return text.text
 
 
 def as_slots(text: Text) -> int:

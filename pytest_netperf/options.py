@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 import pytest
 
 from pytest_netperf.option_values import (
-    Engine,
     Live,
     Text,
     Wrong,
@@ -100,7 +99,7 @@ def add_options(parser: pytest.Parser) -> None:
         "URL",
         "Database (SQLite, PostgreSQL) for a copy of each row; default: OUTPUT/results.db; off: none",
     )
-    option("engine", True, "{iperf3,libiperf}", "What makes the traffic; default: iperf3")
+    option("engine", True, "ENGINE", "What makes the traffic: iperf3, libiperf, or one of a plugin; default: iperf3")
     option("profile", True, "NAME", "How long and how often is measured: screening, type-test, soak, smoke or fixed")
     option(
         "duration", True, "TIME", "Traffic that counts, of each run, in whole seconds; default: 10, or the profile's"
@@ -174,7 +173,7 @@ class Options:
     """Image at the head of each sheet."""
     store: URL | Path | None = None
     """Database, or SQLite file, that gets a copy of the journal while it is written."""
-    engine: Engine = "iperf3"
+    engine: str = "iperf3"
     profile: str | None = None
     """Name of the profile (`judge.profile`); None: runs of a plain length."""
     duration_s: float | None = None
@@ -241,7 +240,7 @@ class Options:
             templates=read("templates", as_path, None),
             logo=read("logo", as_path, None),
             store=read("store", as_store, output / DEFAULT_STORE),
-            engine=read("engine", as_engine, "iperf3"),
+            engine=read("engine", lambda text: as_engine(text, config), "iperf3"),
             profile=read("profile", as_profile, None),
             duration_s=read("duration", lambda text: as_seconds(text, 1, _MAX_DURATION_S), None),
             omit_s=read("omit", lambda text: as_seconds(text, 0, _MAX_OMIT_S), None),

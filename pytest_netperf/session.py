@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    import pytest
+
     from pytest_netperf.bench.model import Bench
     from pytest_netperf.bench.plan import LinkPlan
     from pytest_netperf.collection import ItemPlan
@@ -136,8 +138,10 @@ class LinkHandle:
 class NetperfSession:
     """Made when the first test of ours is set up; closed at the end of the process's pytest session."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, config: pytest.Config | None = None) -> None:
         self.options = options
+        self.config = config
+        """Asked for the traffic engines that plugins bring; None where there are none."""
         self.current: TestRun | None = None
         self.kept: list[str] = []
         self.device_states: DeviceStates | None = None
@@ -210,9 +214,9 @@ class NetperfSession:
     def engine(self) -> Engine:
         """The traffic engine of this run. Raises TrafficError when its tool is missing."""
         if self._engine is None:
-            from pytest_netperf.traffic.engine import make_engine
+            from pytest_netperf.engines import make_chosen_engine
 
-            self._engine = make_engine(self.options.engine)
+            self._engine = make_chosen_engine(self.options.engine, self.config)
         return self._engine
 
     @property

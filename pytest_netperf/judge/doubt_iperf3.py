@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from pytest_netperf.judge.doubt import Doubt, KnownDoubt
-from pytest_netperf.judge.scene import Scene, release
+from pytest_netperf.judge.scene import Scene, iperf3_versions, release
 from pytest_netperf.traffic.result import Workload
 
 __all__ = ["DOUBTS", "KNOWN_FAULTS", "RULES", "faults_of"]
@@ -80,14 +80,14 @@ def faults_of(version: tuple[int, ...]) -> list[str]:
 
 def versions_differ(scene: Scene) -> Iterator[Doubt]:
     """Two releases of iperf3 may count differently."""
-    client, server = scene.result.client_version, scene.result.server_version
+    client, server = iperf3_versions(scene.result)
     if client and server and client != server:
         yield VERSIONS_DIFFER.seen(f"The client is iperf3 {client}, the server {server}.")
 
 
 def known_faults(scene: Scene) -> Iterator[Doubt]:
     """Faults of released versions that concern this run."""
-    client, server = release(scene.result.client_version), release(scene.result.server_version)
+    client, server = map(release, iperf3_versions(scene.result))
     if client is None or server is None:
         return
     for fault in KNOWN_FAULTS:
@@ -98,7 +98,7 @@ def known_faults(scene: Scene) -> Iterator[Doubt]:
 def one_thread(scene: Scene) -> Iterator[Doubt]:
     """Streams that share a thread share a CPU."""
     streams = scene.result.workload.streams
-    versions = [release(scene.result.client_version), release(scene.result.server_version)]
+    versions = [*map(release, iperf3_versions(scene.result))]
     old = [version for version in versions if version is not None and version < _THREAD_PER_STREAM]
     if streams > 1 and old and not scene.rate_explained:
         shown = ".".join(map(str, min(old)))

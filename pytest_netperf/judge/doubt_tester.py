@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pytest_netperf.judge.doubt import Doubt, KnownDoubt
-from pytest_netperf.judge.scene import Scene, near, release
+from pytest_netperf.judge.scene import Scene, iperf3_versions, near, release
 from pytest_netperf.observe.observation import Host, Observation
 from pytest_netperf.quantities import format_value
 
@@ -124,8 +124,8 @@ def cpu_bound(scene: Scene) -> Iterator[Doubt]:
         yield CPU_BOUND.seen(f"CPU {number} of this machine was {_percent(busy)} busy{_with(seen, number)}.")
     workload = scene.result.workload
     for end, used, version in (
-        ("client", scene.result.client_cpu, release(scene.result.client_version)),
-        ("server", scene.result.server_cpu, release(scene.result.server_version)),
+        ("client", scene.result.client_cpu, release(iperf3_versions(scene.result)[0])),
+        ("server", scene.result.server_cpu, release(iperf3_versions(scene.result)[1])),
     ):
         if used is None or used < _BUSY or version is None or version < _CPU_COUNTED_RIGHT:
             continue
@@ -204,7 +204,7 @@ def clock_step(scene: Scene) -> Iterator[Doubt]:
     host = _host(scene)
     if host is None or abs(host.clock_step_s) < _CLOCK_SECONDS:
         return
-    versions = [release(scene.result.client_version), release(scene.result.server_version)]
+    versions = [*map(release, iperf3_versions(scene.result))]
     old = any(version is not None and version < _STEADY_CLOCK for version in versions)
     way = "forward" if host.clock_step_s > 0 else "back"
     shown = format_value(abs(host.clock_step_s), "s", 3)

@@ -11,8 +11,19 @@ import msgspec
 from pytest_netperf.observe.observation import Observation, PortCounters
 from pytest_netperf.traffic.result import Flow, Interval, Result
 
-__all__ = ["Port", "Scene", "counted", "delta", "near", "received_bytes", "release", "run_backwards"]
+__all__ = [
+    "Port",
+    "Scene",
+    "counted",
+    "delta",
+    "iperf3_versions",
+    "near",
+    "received_bytes",
+    "release",
+    "run_backwards",
+]
 
+_IPERF3: Final = ("iperf3", "libiperf")
 _NEAR: Final = 0.99
 _ROUNDING: Final = 0.05  # of a rate that was read from text
 
@@ -97,6 +108,11 @@ def release(version: str | None) -> tuple[int, ...] | None:
     """The numbers of a version such as "3.10.1", which compare; None for a text that is none."""
     parts = (version or "").split(".")
     return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) else None
+
+
+def iperf3_versions(result: Result) -> tuple[str | None, str | None]:
+    """The versions of client and server where both are iperf3; what is known of its releases holds of no other tool."""
+    return (result.client_version, result.server_version) if result.engine in _IPERF3 else (None, None)
 
 
 def run_backwards(observation: Observation) -> list[str]:

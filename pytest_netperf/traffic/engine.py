@@ -18,9 +18,10 @@ class Look(NamedTuple):
     """What there is to see of a run while its traffic flows."""
 
     port: int
-    """The one that the server listens on."""
+    """The one that the server listens on; TCP connections of it are asked why they waited."""
     client: str
-    """What the client printed since the look before."""
+    """What the client printed since the look before: JSON lines of iperf3, and nothing of an engine that has none. Then
+    what arrived is read from the counters of the ports."""
     server: str
 
 
@@ -40,11 +41,12 @@ class EngineFailure(TrafficError):
 
 
 class Engine(Protocol):
-    """Drives one traffic tool."""
+    """Drives one traffic tool. `pytest_netperf.conformance` tests one."""
 
     name: str
+    """As ``--netperf-engine`` names it; every `Result` has it too."""
     version: str
-    """Of the tool, e.g. "iperf 3.12"."""
+    """Of the tool, e.g. "iperf 3.12". What the tester can do is measured anew when it changes."""
     can_stop: bool
     """Whether a run can be ended early, and still has a result."""
 

@@ -16,10 +16,11 @@ ROOMS = ("bench", "remote", "links", "traffic", "observe", "judge", "record", "s
 FOR_ALL = {"errors", "quantities", "units", "physics"}
 JOINTS = {
     "attempts", "baseline_cli", "batch_cli", "bench_check", "bench_cli", "bench_init", "cli", "collection",
-    "device_states", "doctor", "doctor_cli", "export_cli", "fixtures", "history", "hookspecs", "live", "live_view",
-    "long_runs", "marks", "method_mark", "new_cli", "option_values", "options", "plans", "plugin", "probes", "recorder",
-    "reference", "rows", "run_info", "screening", "selftest", "selftest_cli", "series_cli", "session", "sign_cli",
-    "starter", "store_cli", "tester_check", "trials", "verify_cli",
+    "conformance", "device_states", "doctor", "doctor_cli", "engines", "export_cli", "fixtures", "history",
+    "hookspecs", "live", "live_view", "long_runs", "marks", "method_mark", "new_cli", "option_values", "options",
+    "plans", "plugin", "probes", "recorder", "reference", "rows", "run_info", "screening", "selftest", "selftest_cli",
+    "series_cli", "session", "sign_cli", "starter", "strategies", "record_strategies", "store_cli", "tester_check",
+    "trials", "verify_cli",
 }  # fmt: skip
 VOCABULARY = {
     # Data that rooms before them speak in: no behaviour, nothing but structs and enums.

@@ -1,0 +1,5 @@
+from socket_engine import SocketEngine
+
+
+def pytest_netperf_engines():
+    return {"sockets": SocketEngine}
