@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import shutil
 import socket
 import subprocess
@@ -18,6 +19,7 @@ from pytest_netperf.errors import ConfigError, QuantityError
 from pytest_netperf.judge.probe_values import probe_facts, probe_values
 from pytest_netperf.observe.observation import ProbeReading
 from pytest_netperf.observe.probe import Probing
+from pytest_netperf.observe.snmp_agent import SnmpAgent
 from pytest_netperf.probes import Probe, hwmon, sensors, snmp, snmp_cpu, snmp_temperature
 
 SNMPD = shutil.which("snmpd", path="/usr/sbin:/usr/bin:/sbin")
@@ -240,6 +242,10 @@ def agent(tmp_path_factory):
         port = free.getsockname()[1]
     (folder / "snmpd.conf").write_text(
         f"agentaddress udp:127.0.0.1:{port}\nrocommunity public 127.0.0.1\nsysName probed\n"
+        'createUser lab SHA-256 "signed-by-me" AES "read-by-nobody"\nrouser lab priv\n'
+        'createUser signs SHA "signed-by-me"\nrouser signs auth\n'
+        "override .1.3.6.1.4.1.2021.13.16.2.1.3.1 integer 41500\n"
+        "override .1.3.6.1.4.1.2021.13.16.2.1.3.2 integer 55250\n"
     )
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
@@ -295,8 +301,27 @@ def test_snmp_without_an_answer(agent):
     asked = snmp("temperature", "127.0.0.1", "1.3.6.1.2.1.1.3.0", "degC", port=agent, community="wrong")
     with pytest.raises(RuntimeError, match=f"127.0.0.1 port {agent} gives no answer by SNMP"):
         asked.read()
-    with pytest.raises(RuntimeError, match="publishes no temperature"):
-        snmp_temperature("127.0.0.1", port=agent).read()
+
+
+LAB = {"user": "lab", "auth": "SHA-256", "auth_key": "signed-by-me", "privacy_key": "read-by-nobody"}
+
+
+def test_snmp_version_3(agent):
+    """A real agent: one user whose messages must be signed and encrypted, one of whom a signature is enough."""
+
+    def uptime(**access):
+        return snmp("temperature", "127.0.0.1", "1.3.6.1.2.1.1.3.0", "degC", port=agent, **access).read()
+
+    assert uptime(**LAB) > 0
+    assert uptime(user="signs", auth_key="signed-by-me") > 0
+    assert snmp_temperature("127.0.0.1", port=agent, **LAB).read() == 55.25  # the hottest of two
+    assert snmp_cpu("127.0.0.1", port=agent, **LAB).read()["idle"] > 0
+    for wrong in ({"auth_key": "signed-by-you"}, {"user": "x"}):
+        with pytest.raises(RuntimeError, match=f"127.0.0.1 port {agent} gives no answer by SNMP: "):
+            uptime(**{**LAB, **wrong})
+    with pytest.raises(RuntimeError, match=r"gives no answer by SNMP: |is not there"):
+        uptime(**{name: value for name, value in LAB.items() if name != "privacy_key"})  # signed is not enough for it
+    assert "signed" not in repr(SnmpAgent(host="192.0.2.1", **LAB))
 
 
 @pytest.mark.parametrize(
@@ -304,22 +329,21 @@ def test_snmp_without_an_answer(agent):
     [
         ({"oid": "sysUpTime.0"}, "is no object identifier"),
         ({"oid": ""}, "is no object identifier"),
-        ({"version": "3"}, "version '3' is not known here"),
+        ({"version": "4"}, "version '4' is not known here; write one of '1', '2c', '3'"),
         ({"port": 0}, "port 0 is not a port"),
         ({"host": " "}, "the host is empty"),
+        ({"version": "3"}, "version 3 needs a user"),
+        ({"version": "1", "user": "lab"}, "a user and its keys are of version 3, not of 1"),
+        ({"auth_key": "signed-by-me"}, "a user and its keys are of version 3, not of 2c"),
+        ({**LAB, "auth": "sha256"}, "auth 'sha256' is not known here; write one of 'MD5', 'SHA', "),
+        ({**LAB, "privacy": "3DES"}, "privacy '3DES' is not known here"),
+        ({**LAB, "auth_key": ""}, "privacy_key needs auth_key, too"),
+        ({**LAB, "auth_key": "short"}, "auth_key has 5 characters; SNMP wants 8 or more"),
     ],
 )
 def test_snmp_that_cannot_be_asked(changes, says):
-    given = {"quantity": "temperature", "host": "192.0.2.1", "oid": "1.3.6.1", "unit": "degC", **changes}
-    with pytest.raises(ConfigError, match=says):
-        snmp(
-            given["quantity"],
-            given["host"],
-            given["oid"],
-            given["unit"],
-            version=given.get("version", "2c"),
-            port=given.get("port", 161),
-        )
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        snmp(**{"quantity": "temperature", "host": "192.0.2.1", "oid": "1.3.6.1", "unit": "degC", **changes})
 
 
 def test_without_the_extra(monkeypatch):
