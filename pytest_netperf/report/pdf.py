@@ -33,7 +33,7 @@ _NAME = "sheet.typ"
 _COLOURS = {"pass": "#0d4f2a", "fail": "#8c1410", "unproven": "#6b4500"}
 _SHOWN = (
     "word", "look", "sentence", "started", "finished", "station", "passed", "required", "id", "certificate", "notes",
-    "further_notes", "rows", "sweeps", "states", "rules_differ", "rules", "runs", "tables", "row_legend",
+    "further_notes", "rows", "sweeps", "soaks", "states", "rules_differ", "rules", "runs", "tables", "row_legend",
     "device_legend", "json_sha256", "journal_sha256", "marks",
 )  # fmt: skip
 

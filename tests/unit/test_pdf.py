@@ -20,6 +20,7 @@ from pytest_netperf.errors import ConfigError, RecordError
 from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.record.canonical import sha256
 from pytest_netperf.record.ledger import build_sheets
+from pytest_netperf.record.schema import Evidence, SeriesPoint
 from pytest_netperf.record.sheet_file import parse_sheet
 from pytest_netperf.report.form import SheetForm, check_form
 from pytest_netperf.report.pdf import sheet_pdf
@@ -255,3 +256,17 @@ def test_a_long_serial_number_stays_on_the_page():
 def test_a_path_is_not_taken_for_an_own_template(tmp_path):
     with pytest.raises(ConfigError, match="is not a folder with templates"):
         check_form(SheetForm(templates=tmp_path / "none"))
+
+
+def test_a_long_run_is_drawn_over_its_time():
+    rates = tuple(SeriesPoint(start_s=float(second), seconds=1.0, throughput_bps=2.3e9) for second in range(60))
+    facts = {
+        "course_at_s": [1.0, 60.0], "course_cpu": [0.4, 0.5], "course_errors": [0, 3],
+        "course_carrier_changes": [0, 2], "course_temperature_c": [41.0, 61.0],
+    }  # fmt: skip
+    data = sheet_pdf(sheet_of(make_row("p1", evidence=Evidence(series=rates, facts=facts))))
+    said = words_of(data)
+    assert "Long runs over time" in said
+    for panel in ("throughput (Gbit/s)", "temperature (°C)", "busiest CPU of the tester (%)", "errors 3, changes of"):
+        assert panel in said
+    assert "Long runs over time" not in words_of(sheet_pdf(sheet_of(make_row("p1"))))
