@@ -194,7 +194,7 @@ def _check_ports(
             each.notes += [f"{end}: {advice}"] if advice is not None else []
             held = holder_of(port.port_id)
             each.problems += [f"{end}: {held}"] if held is not None else []
-            each.problems += [f"{end}: {port.name} {problem}" for problem in _cannot(link, reading)]
+            each.problems += [f"{end}: {port.name} {problem}" for problem in _cannot(link, end, reading)]
         if len({reading.port.wifi for reading in found.values()}) == 2:
             each.problems += [f"{end}: {ONE_RADIO}" for end, reading in found.items() if reading.port.wifi]
         each.problems += _carrier(found)
@@ -217,9 +217,9 @@ def _away(text: str) -> str | None:
         return str(error)
 
 
-def _cannot(link: LinkSpec, reading: PortReading) -> Iterator[str]:
+def _cannot(link: LinkSpec, end: str, reading: PortReading) -> Iterator[str]:
     """What the link needs and this port, or its bus, does not have."""
-    speed, mtu = link.speed_bps, link.mtu or DEFAULT_MTU
+    speed, mtu = link.port_speed_bps(end), link.mtu or DEFAULT_MTU
     if speed is not None and reading.most_bps is not None and reading.most_bps < speed:
         yield (
             f"supports {format_speed(reading.most_bps)} at most, below the {format_speed(speed)} of the link; correct "

@@ -260,6 +260,8 @@ class NetperfSession:
                 mtu=plan.settings.mtu,
                 ports=plan.link.physical_ports,
                 asked=plan.settings.of_ports,
+                topology=plan.link.topology,
+                translates=plan.state is not None and plan.state.nat,
             )
             _refuse_unmet(lent, plan)
             _pass_on_advice(lent)
@@ -345,7 +347,13 @@ def _refuse_unmet(link: Link, plan: LinkPlan) -> None:
 
     wish = plan.settings.negotiation
     ports = dict(zip("ab", link.port_facts(), strict=True))
-    unmet = unmet_preconditions(ports, plan.link.speed_bps, duplex="full" if wish is None else wish.duplex)
+    unmet = [
+        each
+        for end, port in ports.items()
+        for each in unmet_preconditions(
+            {end: port}, plan.link.port_speed_bps(end), duplex="full" if wish is None else wish.duplex
+        )
+    ]
     if unmet:
         said = "; ".join(unmet)
         try:

@@ -40,7 +40,7 @@ LossMeans = Literal["netem", "classifier"]
 
 TOPOLOGIES: Final[tuple[Topology, ...]] = get_args(Topology)
 SIMULATED_TOPOLOGIES: Final[tuple[Topology, ...]] = ("pair", "routed", "switched")
-PHYSICAL_TOPOLOGIES: Final[tuple[Topology, ...]] = ("pair",)
+PHYSICAL_TOPOLOGIES: Final[tuple[Topology, ...]] = ("pair", "routed", "switched")
 FAULT_DIRECTIONS: Final[tuple[FaultDirection, ...]] = get_args(FaultDirection)
 LOSS_MEANS: Final[tuple[LossMeans, ...]] = get_args(LossMeans)
 

@@ -205,7 +205,8 @@ def _plan(device: Device, link: LinkSpec, request: LinkRequest, given: Mapping[s
     settings = LinkSettings(mtu=effective.mtu, scope=request.scope, **others)
     problem = _impossible(effective, settings) or _impossible_state(device, effective, settings.device_state)
     if settings.negotiation is not None:  # then that is what the link can carry
-        effective = replace(effective, speed_bps=settings.negotiation.speed_bps)
+        a, b = (port and replace(port, speed_bps=None) for port in (effective.a, effective.b))
+        effective = replace(effective, speed_bps=settings.negotiation.speed_bps, a=a, b=b)
     if problem:
         raise MarkError(f"{request.text}: impossible on {plan_id}: {problem}")
     return LinkPlan(device=device, link=effective, settings=settings, id=plan_id)

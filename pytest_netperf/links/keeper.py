@@ -259,17 +259,17 @@ class Keeper:
         }
 
     def _lend_ports(self, index: int, spec: dict[str, Any]) -> PhysicalPair:
-        """A physical pair. From its first change on, this process must not end without bringing the ports home."""
+        """Ports of this machine. From the first change on, this process must not end without bringing them home."""
         if not _real_root():
             raise LinkError(
                 "physical ports need root: they belong to the machine, and a user namespace may not take them; run "
                 "pytest with sudo"
             )
-        from pytest_netperf.links.physical import PhysicalPair
+        from pytest_netperf.links.port_links import take_ports
 
         kernel.die_with_parent(0)
         self._has_ports[0] = 1
-        return PhysicalPair(index, spec, self._is_abandoned)
+        return take_ports(index, spec, self._is_abandoned)
 
     def _down(self, link: str, **_: Any) -> None:
         pair = self._link(link)

@@ -1,4 +1,4 @@
-"""A pair of physical ports as a link: whose turn it is, and how long to wait for it."""
+"""Two physical ports as a link: whose turn it is, and how long to wait for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_netperf.bench.model import Port
+from pytest_netperf.bench.model import Port, Topology
 from pytest_netperf.errors import LinkError
 from pytest_netperf.links.link import Link
 from pytest_netperf.links.owner import Owner
@@ -31,15 +31,20 @@ def bring_up_ports(
     mtu: int,
     ports: Mapping[str, Port],
     asked: Mapping[str, Any],
+    topology: Topology = "pair",
+    translates: bool = False,
 ) -> Link:
-    """Claim, lend, set and prove a pair of physical ports. Raises LinkError or KeeperError.
+    """Claim, lend, set and prove two physical ports. Raises LinkError or KeeperError.
 
-    ``ports`` has the ports of ends a and b, ``asked`` the settings of both (`links.port_asked`). A port
-    that another worker of the same run holds is waited for, as long as it takes; one of another run no longer than a
-    killed run needs to bring it home.
+    ``ports`` has the ports of ends a and b, ``asked`` the settings of both (`links.port_asked`). What is between them
+    is that of the ``topology``; ``translates`` says that a device there must translate addresses. A port that another
+    worker of the same run holds is waited for, as long as it takes; one of another run no longer than a killed run
+    needs to bring it home.
     """
-    answer = lend_ports(owner, key, {"mtu": mtu, "ports": ports, "asked": dict(asked)})
-    return Link(owner, key, answer, name=name, topology="pair", simulated=False, speed_bps=speed_bps, mtu=mtu, fault={})
+    spec = {"mtu": mtu, "ports": ports, "asked": dict(asked), "topology": topology, "translates": translates}
+    answer = lend_ports(owner, key, spec)
+    about: dict[str, Any] = {"name": name, "topology": topology, "speed_bps": speed_bps, "mtu": mtu}
+    return Link(owner, key, answer, simulated=False, fault={}, **about)
 
 
 def lend_ports(owner: Owner, key: str, spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -106,7 +106,7 @@ class Pair:
             self.both(lambda end: self._wait_ready(end, probes[end]))
             for family in probes["a"]:
                 for source, target in (("a", "b"), ("b", "a")):
-                    self._prove_mtu(source, probes[source][family], target, probes[target][family])
+                    self.prove_mtu(source, probes[source][family], target, probes[target][family])
             families = list(probes["a"])
         neighbours = self.both(lambda end: self.ends[end].neighbours_here())
         for end in ("a", "b"):
@@ -127,6 +127,11 @@ class Pair:
     def next_hop(self, end: str) -> str:
         """The port that takes the frames of an end: that of the other end."""
         return "b" if end == "a" else "a"
+
+    def hop_address(self, end: str, family: int) -> str:
+        """The IP address of whoever takes the frames of an end."""
+        address: str = self.ports[self.next_hop(end)]["address" if family == socket.AF_INET else "address6"]
+        return address
 
     def _probes(self, end: str, stack: contextlib.ExitStack) -> dict[int, socket.socket]:
         """A UDP socket for each address of this end, with DF set and no cached path MTU in the way."""
@@ -171,17 +176,31 @@ class Pair:
         """What to say of a port that did not find its carrier in time."""
         return f"{self.ports[end]['interface']}: no carrier after both ends of the veth were set up"
 
-    def _prove_mtu(self, source: str, sender: socket.socket, target: str, receiver: socket.socket) -> None:
+    def prove_mtu(
+        self,
+        source: str,
+        sender: socket.socket,
+        target: str,
+        receiver: socket.socket,
+        to: tuple[str, int] | None = None,
+    ) -> None:
+        """A packet of the full MTU passes from one probe to the other with DF set. Raises LinkError."""
         six = sender.family == socket.AF_INET6
         headers = 48 if six else 28
-        if self.passes(source, sender, receiver, self.mtu - headers):
+        if self.passes(source, sender, receiver, self.mtu - headers, to=to):
             return
         which = f"an IPv{6 if six else 4} packet of {self.mtu} bytes with DF set did not pass from {source} to {target}"
-        if self.mtu - headers > _WORDS_BYTES and self.passes(source, sender, receiver, _WORDS_BYTES):
-            raise LinkError(f"{which}, and a short one does: {self.smaller_mtu(source, sender, receiver)}")
+        if self.mtu - headers > _WORDS_BYTES and self.passes(source, sender, receiver, _WORDS_BYTES, to=to):
+            raise LinkError(f"{which}, and a short one does: {self.smaller_mtu(source, sender, receiver, to)}")
         raise LinkError(f"{which}, nor does a short one{self.where_to_look()}")
 
-    def smaller_mtu(self, source: str, sender: socket.socket, receiver: socket.socket) -> str:  # noqa: ARG002 - for those who look closer
+    def smaller_mtu(
+        self,
+        source: str,  # noqa: ARG002 - this and the following are for those who look closer
+        sender: socket.socket,  # noqa: ARG002
+        receiver: socket.socket,  # noqa: ARG002
+        to: tuple[str, int] | None = None,  # noqa: ARG002
+    ) -> str:
         """What to say when only short packets pass."""
         small = [text for text in self.both(self._small_mtu).values() if text]
         return " and ".join(small) or "something in between has a smaller MTU"
@@ -204,9 +223,13 @@ class Pair:
         receiver: socket.socket,
         payload_bytes: int,
         seconds: float | None = None,
+        to: tuple[str, int] | None = None,
     ) -> bool:
-        """Whether a datagram of this length gets from one probe to the other, within the time for a proof."""
-        address, port = receiver.getsockname()[:2]
+        """Whether a datagram of this length gets from one probe to the other, within the time for a proof.
+
+        ``to`` is the address and port to send to, where a device translates those of the receiver.
+        """
+        address, port = to or receiver.getsockname()[:2]
         payload = bytes(payload_bytes)
         poller = select.poll()
         poller.register(receiver, select.POLLIN)
@@ -224,7 +247,7 @@ class Pair:
                 return True
             namespace = self.ends[source]
             with contextlib.suppress(Exception):  # ask for the neighbour again now; the kernel would after a second
-                hop = self.ports[self.next_hop(source)]["address" if receiver.family == socket.AF_INET else "address6"]
+                hop = self.hop_address(source, receiver.family)
                 namespace.call(namespace.ipr.neigh, "del", dst=hop, ifindex=self.ports[source]["index"])
         return False
 

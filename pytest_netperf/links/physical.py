@@ -10,7 +10,9 @@ Nothing is renamed. What a port was is on disk before it is changed (`links.port
 from __future__ import annotations
 
 import contextlib
+import functools
 import ipaddress
+import operator
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +32,7 @@ from pytest_netperf.links.port_rescue import Rescued, rescue_ports
 from pytest_netperf.links.ports import HostPort, find_port, list_ports
 from pytest_netperf.links.wifi import ONE_RADIO, join_ad_hoc, work_ad_hoc
 
-__all__ = ["PhysicalPair"]
+__all__ = ["PhysicalPair", "given_address"]
 
 _GOVERNOR_CLAIM: Final = "governor-of-all-CPUs"
 _CARRIER_SECONDS: Final = 30.0  # e1000e takes 3 s, some modules 10
@@ -70,7 +72,7 @@ class PhysicalPair(Pair):
             found = self._find(spec["ports"], rescued)  # again: whoever held them may have changed them
             if {port.port_id for port in found.values()} != self._claimed():
                 raise LinkError("the ports of this machine changed while they were claimed; run it again")
-            self._refuse(found, spec["ports"])
+            self.refuse(found, spec["ports"])
             if rescued:
                 self.facts["ports_rescued"] = [each.text for each in rescued]
             self._lend(found, spec["ports"])
@@ -98,7 +100,7 @@ class PhysicalPair(Pair):
             except LinkError as error:
                 self._refuse_lent(each["port"])
                 raise LinkError("; ".join([str(error), *(each.text for each in rescued if each.problems)])) from None
-        if found["a"].index == found["b"].index:
+        if len({port.index for port in found.values()}) < len(found):
             raise LinkError(
                 f"{wanted['a']['port']} and {wanted['b']['port']} are one port: {found['a'].label}; a link joins two"
             )
@@ -110,7 +112,8 @@ class PhysicalPair(Pair):
             if HostPort.of_record(journal.before["port"]).is_called(text):
                 PortClaim(journal.port_id, {}).close()
 
-    def _refuse(self, found: Mapping[str, HostPort], wanted: Mapping[str, Mapping[str, Any]]) -> None:
+    def refuse(self, found: Mapping[str, HostPort], wanted: Mapping[str, Mapping[str, Any]]) -> None:
+        """Raises LinkError with every reason why these ports must not be taken."""
         reasons, use = [], read_machine_use(self._home)
         for end, port in found.items():
             allowed = {name: bool(wanted[end].get(name)) for name in ("allow_addressed", "allow_virtual")}
@@ -131,11 +134,16 @@ class PhysicalPair(Pair):
             journal = self._journals[end] = begin_journal(port, self._home, self._asked)
             lend(port, journal, self._home, self.ends[end])
         for end, port in found.items():
-            addresses = {**lab_addresses(self.index)[end], **_given(wanted[end].get("address"))}
+            addresses = self.addresses_of(end, wanted[end])
             self.ports[end] = {"interface": port.name, "name": port.label, "mac": port.mac, **addresses}
             self.facts[f"port_{end}_is"] = port.label
             if (advice := port.advice(wanted[end]["port"])) is not None:
                 self.facts[f"port_{end}_advice"] = advice
+
+    def addresses_of(self, end: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """Addresses and prefix lengths of an end: those of the bench file in the place of the run's own."""
+        given = (given_address(wanted.get(key)) for key in ("address", "address6"))
+        return functools.reduce(operator.or_, given, {**lab_addresses(self.index)[end]})
 
     def _configure_both(self) -> None:
         for end, port in self.ports.items():
@@ -253,8 +261,8 @@ class PhysicalPair(Pair):
         return problems
 
 
-def _given(address: str | None) -> dict[str, Any]:
-    """The address of a bench file, in the place of the run's own of that IP version."""
+def given_address(address: str | None) -> dict[str, Any]:
+    """The address of a bench file and its prefix length, by the keys of a port that they go into."""
     if address is None:
         return {}
     interface = ipaddress.ip_interface(address)

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from pytest_netperf.errors import LinkError
 from pytest_netperf.links.pair import lab_addresses
-from pytest_netperf.links.path_proof import ttl_at_arrival
-from pytest_netperf.links.through_device import DEVICE_PORTS, LEAST_MTU, ThroughDevice
+from pytest_netperf.links.path_proof import LEAST_MTU, ttl_at_arrival
+from pytest_netperf.links.through_device import DEVICE_PORTS, ThroughDevice
 
 __all__ = ["RoutedPath"]
 

@@ -15,16 +15,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pytest_netperf.links.namespace import Namespace
-from pytest_netperf.links.path_proof import path_mtu
+from pytest_netperf.links.path_proof import middle_mtu
 from pytest_netperf.links.simulated import INDEX_OF_A, SimulatedPair, port_names
 
-__all__ = ["DEVICE_PORTS", "LEAST_MTU", "ThroughDevice"]
+__all__ = ["DEVICE_PORTS", "ThroughDevice"]
 
 DEVICE_PORTS: Final = {"a": "device_a", "b": "device_b"}
 """End -> the port of the device that it is connected to."""
-LEAST_MTU: Final = {socket.AF_INET: 68, socket.AF_INET6: 1280}
-"""IP version -> the smallest MTU that it can have, in bytes (RFC 791, RFC 8200)."""
-_TRY_SECONDS: Final = 0.12  # of a packet that may be too large, once the neighbours are known
 
 
 class ThroughDevice(SimulatedPair):
@@ -103,18 +100,11 @@ class ThroughDevice(SimulatedPair):
 
             self.facts["device_state"] = enter_state(self, spec["state"])
 
-    def smaller_mtu(self, source: str, sender: socket.socket, receiver: socket.socket) -> str:
+    def smaller_mtu(
+        self, source: str, sender: socket.socket, receiver: socket.socket, to: tuple[str, int] | None = None
+    ) -> str:
         """See `Pair`: finds the path MTU."""
-        headers = 48 if sender.family == socket.AF_INET6 else 28
-        found = path_mtu(
-            lambda mtu: self.passes(source, sender, receiver, mtu - headers, _TRY_SECONDS),
-            LEAST_MTU[socket.AddressFamily(sender.family)],
-            self.mtu,
-        )
-        return (
-            f"the MTU is {self.mtu} at both ends and {found} in the middle; set the MTU on every device of the path, "
-            f"or measure at MTU {found}"
-        )
+        return middle_mtu(self, source, sender, receiver, to)
 
     def where_to_look(self) -> str:
         """See `Pair`."""

@@ -195,9 +195,24 @@ def test_a_model_that_is_nearly_one(checked):
 
 
 def test_a_topology_of_later(checked):
-    _, problems, _ = checked(Told([reading(1), reading(2)]), link(more='topology = "routed"'))
+    _, problems, _ = checked(Told([reading(1), reading(2)]), link(more='topology = "remote"\nsimulated = true'))
     assert len(problems) == 1
-    assert "this version can bring up only 'pair'" in problems[0]
+    assert "this version can simulate only 'pair', 'routed', 'switched'" in problems[0]
+
+
+def test_ports_of_unequal_speed_at_a_device(checked):
+    """Each is held against its own speed, and the link is one of the slower one."""
+    ends = {"a": "1", "b": "2"}
+    text = "".join(
+        f'  {end} = {{ port = "mac-00:00:5e:00:53:0{n}", address = "198.18.{n}.2/24", gateway = "198.18.{n}.1"'
+        + (', speed = "10G" }\n' if end == "a" else " }\n")
+        for end, n in ends.items()
+    )
+    given = f'  [[device.link]]\n  name = "lan-wan"\n  topology = "routed"\n  speed = "1G"\n{text}'
+    _, problems, _ = checked(Told([reading(1), reading(2)]), given)
+    assert len(problems) == 2
+    assert problems[0].startswith("a: enp1s0 supports 2.5G at most, below the 10G of the link")
+    assert problems[1].startswith("a: enp1s0 is behind a PCI Express link that carries 4 Gbit/s for 10 Gbit/s")
 
 
 def test_without_iperf3(checked, monkeypatch):

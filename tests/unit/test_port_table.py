@@ -37,11 +37,12 @@ def test_two_networks_with_a_gateway_in_each():
     assert found.b is not None
     assert (found.a.address, found.a.gateway) == ("198.18.1.2/24", "198.18.1.1")
     assert (found.b.address6, found.b.gateway6) == ("2001:db8:2::2/64", "2001:db8:2::1")
+    assert found.unsupported_reason() is None
 
 
 def test_a_switch_needs_no_addresses():
     found = link('port = "pci-0000:04:00.0"', 'port = "pci-0000:05:00.0"', 'speed = "1G"', topology="switched")
-    assert (found.topology, found.a and found.a.address) == ("switched", None)
+    assert (found.topology, found.unsupported_reason()) == ("switched", None)
 
 
 @pytest.mark.parametrize(
