@@ -38,6 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--aql", metavar="PERCENT", help="ISO 2859-1, acceptance quality limit in per cent, as in 0.65")
     parser.add_argument("--inspection-level", metavar="LEVEL", help="ISO 2859-1: S-1 to S-4, I, II (default) or III")
     parser.add_argument(
+        "--inspection",
+        choices=("normal", "tightened", "reduced"),
+        help="ISO 2859-1: severity; default: what follows from --previous, else normal",
+    )
+    parser.add_argument(
+        "--previous", action="append", default=[], type=Path, metavar="BATCH",
+        help="ISO 2859-1: batch page (folder or batch.json) of a lot before this one, oldest first; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
         "--limiting-quality",
         metavar="SHARE",
         help="c = 0 plan: the share of bad devices that must be found, as in '2 %%'",
@@ -67,6 +76,8 @@ def run(asked: argparse.Namespace) -> int:
     print(f"  first-pass yield {share_text(batch.first_pass)}, final yield {share_text(batch.final)}")
     for check in batch.sampling:
         print(f"  {check.decision}: {check.plan}. {check.reason} {check.next_step}")
+        if check.next_inspection is not None:
+            print(f"  {check.next_inspection}")
     for text in batch.problems:
         print(f"WRONG  {text}")
     for text in batch.remarks:
@@ -76,11 +87,14 @@ def run(asked: argparse.Namespace) -> int:
 
 def _make(asked: argparse.Namespace) -> Batch:
     from pytest_netperf.batch.lot import gather
+    from pytest_netperf.batch.previous import previous_checks
     from pytest_netperf.batch.summarise import summarise
+    from pytest_netperf.batch.switching import with_next
 
     names: dict[str, RowName] = {}
     problems: list[str] = []
     remarks: list[str] = []
+    before = previous_checks(asked.previous)
     source = hide_password(asked.store) if asked.store is not None else str(asked.folder)
     lot = gather(
         _runs(asked, names, problems, remarks),
@@ -91,12 +105,13 @@ def _make(asked: argparse.Namespace) -> Batch:
         remarks=remarks,
         where=source,
     )
+    checks = [_held_back(check, lot, problems) for check in _sampling(asked, lot, before)]
     return summarise(
         lot,
         names,
         source=source,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        sampling=[_held_back(check, lot, problems) for check in _sampling(asked, lot)],
+        sampling=[check if check.inspection is None else with_next(check, before) for check in checks],
         problems=problems,
         remarks=remarks,
     )
@@ -126,15 +141,17 @@ def _runs(
             yield facts
 
 
-def _sampling(asked: argparse.Namespace, lot: Lot) -> list[SamplingCheck]:
+def _sampling(asked: argparse.Namespace, lot: Lot, before: Sequence[SamplingCheck]) -> list[SamplingCheck]:
     from pytest_netperf.batch.sampling import check_c0, check_iso2859
     from pytest_netperf.batch.summarise import inspected
+    from pytest_netperf.batch.switching import severity_of_next
     from pytest_netperf.quantities import parse_ratio
 
     tested = len(lot.units)
     plans = [name for name, given in (("--aql", asked.aql), ("--limiting-quality", asked.limiting_quality)) if given]
-    if asked.inspection_level is not None and asked.aql is None:
-        raise ConfigError("--inspection-level is of ISO 2859-1: give its --aql too, or leave it out")
+    for name in ("inspection_level", "inspection", "previous"):
+        if getattr(asked, name) and asked.aql is None:
+            raise ConfigError(f"--{name.replace('_', '-')} is of ISO 2859-1: give its --aql too, or leave it out")
     if asked.lot_size is not None and not plans:
         raise ConfigError("--lot-size is for a sampling plan: give --aql or --limiting-quality too, or leave it out")
     if plans and asked.lot_size is None:
@@ -144,7 +161,9 @@ def _sampling(asked: argparse.Namespace, lot: Lot) -> list[SamplingCheck]:
     checks = []
     if asked.aql is not None:
         level = asked.inspection_level or "II"
-        checks.append(check_iso2859(inspected(lot, asked.lot_size), asked.aql.strip().removesuffix("%").strip(), level))
+        aql = asked.aql.strip().removesuffix("%").strip()
+        severity = asked.inspection or severity_of_next(before)
+        checks.append(check_iso2859(inspected(lot, asked.lot_size), aql, level, severity))
     if asked.limiting_quality is not None:
         try:
             quality = float(parse_ratio(asked.limiting_quality))

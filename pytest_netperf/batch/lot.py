@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
+from pathlib import PurePath
 
 import msgspec
 
@@ -12,9 +14,12 @@ from pytest_netperf.batch.facts import RunFacts
 from pytest_netperf.errors import ConfigError
 from pytest_netperf.judge.verdict import DeviceVerdict
 from pytest_netperf.quantities import near_misses
+from pytest_netperf.record.sheet_file import folder_name
 
 __all__ = ["Lot", "Unit", "gather"]
 
+_BY_WAIVER = {DeviceVerdict.REJECTED, DeviceVerdict.ACCEPTED_WITH_WAIVER}
+"""What the same rows may say with and without a waiver."""
 _WORST_FIRST = {DeviceVerdict.REJECTED: 0, DeviceVerdict.NOT_PROVEN: 1}
 
 
@@ -162,6 +167,15 @@ def _in_time(runs: list[RunFacts], problems: list[str], remarks: list[str]) -> t
         other = by_id.setdefault(run.run_id, run)
         if other is run:
             continue
+        if (other.rows, other.complete) == (run.rows, run.complete) and {other.verdict, run.verdict} == _BY_WAIVER:
+            later = _made_later(other, run)
+            if later is not None:
+                by_id[run.run_id] = later
+                remarks.append(
+                    f"Run {run.run_id} of {run.serial} has several sheets of the same rows, made with other waivers: "
+                    f"the last one ({later.source}: {later.verdict.value}) counts."
+                )
+                continue
         if (other.rows, other.verdict, other.complete) == (run.rows, run.verdict, run.complete):
             remarks.append(
                 f"Run {run.run_id} of {run.serial} is there twice ({other.source}, {run.source}): counted once."
@@ -174,6 +188,16 @@ def _in_time(runs: list[RunFacts], problems: list[str], remarks: list[str]) -> t
                 f"{other.verdict.value}, {run.source}: {run.verdict.value}): the worse one counts."
             )
     return tuple(sorted(by_id.values(), key=lambda run: (moment(run.started_at), run.run_id)))
+
+
+def _made_later(one: RunFacts, other: RunFacts) -> RunFacts | None:
+    """Of two sheets of one run, the one made later: ``RUN-2`` beside ``RUN``; None when their folders do not say."""
+    places = [PurePath(run.source).parent for run in (one, other)]
+    name = re.escape(folder_name(one.run_id))
+    numbers = [re.fullmatch(rf"{name}(?:-(\d+))?", place.name) for place in places]
+    if places[0].parent != places[1].parent or numbers[0] is None or numbers[1] is None:
+        return None
+    return one if int(numbers[0][1] or 1) > int(numbers[1][1] or 1) else other
 
 
 def moment(text: str) -> float:

@@ -18,12 +18,13 @@ __all__ = [
     "Proportion",
     "RowStatistics",
     "SamplingCheck",
+    "Severity",
     "Station",
     "StationRow",
     "UnitLine",
 ]
 
-BATCH_VERSION = "1.0"
+BATCH_VERSION = "1.1"
 
 SIMULATED = " (SIMULATED)"
 """Behind the verdict of a simulated device, so that no reader of the figures takes it for one of hardware."""
@@ -108,6 +109,10 @@ class Outlier(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
 
 
+Severity = Literal["normal", "tightened", "reduced"]
+"""Of inspection by ISO 2859-1."""
+
+
 class SamplingCheck(msgspec.Struct, frozen=True, kw_only=True):
     """What a sampling plan says about the lot."""
 
@@ -115,6 +120,19 @@ class SamplingCheck(msgspec.Struct, frozen=True, kw_only=True):
     sample_size: int | None
     """Devices that the plan asks for; None: all of them."""
     acceptance_number: int
+    rejection_number: int | None = None
+    """From so many nonconforming devices on the lot is rejected: one more than is accepted, but for reduced inspection,
+    where a lot in between is accepted and the next one inspected normally."""
+    inspection: Severity | None = None
+    """Of ISO 2859-1: its severity."""
+    aql: str | None = None
+    """Of ISO 2859-1: acceptance quality limit in per cent, as the table writes it."""
+    level: str | None = None
+    """Of ISO 2859-1: inspection level."""
+    lot_size: int | None = None
+    """Of ISO 2859-1: devices of the whole lot."""
+    next_inspection: str | None = None
+    """Of ISO 2859-1: what the switching rules say about the next lot, from this one and those before it."""
     inspected: int
     nonconforming: int
     undecided: int

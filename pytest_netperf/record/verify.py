@@ -196,7 +196,10 @@ def _sealed(sheet: Sheet, path: Path, output: Path, contents: JournalContents, c
     elif chain.half_written:
         yield Finding("broken", "the last line of the journal has no end")
     elif not chain.closed:
-        yield Finding("broken", "the run came to its end, and its journal has no closing line")
+        yield Finding(
+            "missing",
+            "the closing line of the journal: the run was killed while it wrote its sheets, or the end was cut off",
+        )
     else:
         yield Finding("proven", "the journal is closed: nothing can be put behind it")
     written = [each for each in contents.sheets if each.serial == sheet.device.serial]

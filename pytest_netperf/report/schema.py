@@ -12,6 +12,8 @@ import inspect
 import json
 import re
 import sys
+from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -20,22 +22,18 @@ from pytest_netperf.record import evidence, identification
 from pytest_netperf.record import schema as record_schema
 from pytest_netperf.record.schema import SCHEMA_VERSION, Sheet
 
-__all__ = ["SCHEMA_ID", "sheet_fields_text", "sheet_schema", "sheet_schema_text"]
+__all__ = ["SCHEMA_ID", "described", "sheet_fields_text", "sheet_schema", "sheet_schema_text"]
 
 SCHEMA_ID = f"urn:pytest-netperf:schema:sheet:{SCHEMA_VERSION}"
+_MODULES = (evidence, identification, record_schema)
 
 
 def sheet_schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of sheet.json; every key that is always written is required."""
-    schema = msgspec.json.schema(Sheet)
-    descriptions = _field_descriptions()
+    schema = described(Sheet, _MODULES)
     for name, definition in schema["$defs"].items():
-        properties = definition.get("properties", {})
-        for field, text in descriptions.get(name, {}).items():
-            if field in properties:
-                properties[field] = {"description": text, **properties[field]}
-        if properties and not getattr(record_schema, name).__struct_config__.omit_defaults:
-            definition["required"] = list(properties)
+        if "properties" in definition and not getattr(record_schema, name).__struct_config__.omit_defaults:
+            definition["required"] = list(definition["properties"])
     major = SCHEMA_VERSION.split(".")[0]
     schema["$defs"]["Sheet"]["properties"]["schema_version"]["pattern"] = rf"^{major}\.[0-9]+$"
     return {
@@ -50,6 +48,18 @@ def sheet_schema() -> dict[str, Any]:
     }
 
 
+def described(root: type, modules: Sequence[ModuleType]) -> dict[str, Any]:
+    """JSON Schema of a struct, whose fields have their docstrings in these modules as descriptions."""
+    schema = msgspec.json.schema(root)
+    descriptions = _field_descriptions(modules)
+    for name, definition in schema["$defs"].items():
+        properties = definition.get("properties", {})
+        for field, text in descriptions.get(name, {}).items():
+            if field in properties:
+                properties[field] = {"description": text, **properties[field]}
+    return schema
+
+
 def sheet_schema_text() -> str:
     """The schema as it is published."""
     return json.dumps(sheet_schema(), indent=2, ensure_ascii=False) + "\n"
@@ -57,7 +67,7 @@ def sheet_schema_text() -> str:
 
 def sheet_fields_text() -> str:
     """The page about every key of a sheet: what it means and who sets it."""
-    descriptions = _field_descriptions()
+    descriptions = _field_descriptions(_MODULES)
     lines = [
         "# Keys of the sheet",
         "",
@@ -85,9 +95,9 @@ def _parted(text: str) -> tuple[str, str]:
     return match[1], match[2] or ""
 
 
-def _field_descriptions() -> dict[str, dict[str, str]]:
+def _field_descriptions(modules: Sequence[ModuleType]) -> dict[str, dict[str, str]]:
     """Class -> field -> the docstring that follows it in the source; a class has those of its bases too."""
-    sources = (ast.parse(inspect.getsource(module)) for module in (evidence, identification, record_schema))
+    sources = (ast.parse(inspect.getsource(module)) for module in modules)
     found: dict[str, dict[str, str]] = {}
     for node in (node for source in sources for node in source.body):
         if not isinstance(node, ast.ClassDef):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import msgspec
 import pytest
 from record_samples import DEVICE, RUN, make_row, plan_of
@@ -19,8 +20,11 @@ from pytest_netperf.batch.facts import RowFacts, RowName, RunFacts
 from pytest_netperf.batch.lot import Unit
 from pytest_netperf.batch.row_statistics import cpk, cpk_lower_bound, row_statistics
 from pytest_netperf.batch.sampling import Inspected, c0_sample_size, check_c0, check_iso2859, iso2859_plan
+from pytest_netperf.batch.schema import batch_schema, batch_schema_text
 from pytest_netperf.batch.summarise import proportion
-from pytest_netperf.batch.summary import Batch, RowStatistics
+from pytest_netperf.batch.summary import Batch, RowStatistics, SamplingCheck
+from pytest_netperf.batch.switching import severity_of_next, standing_after
+from pytest_netperf.errors import ConfigError
 from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
 from pytest_netperf.record.journal import Journal
 from pytest_netperf.record.ledger import build_sheets
@@ -155,6 +159,29 @@ def test_a_waiver_is_no_plain_acceptance(tmp_path):
     assert counts(page) == {"ACCEPTED WITH WAIVER": (1, 1)}
     assert (page["problems"], page["accepted_units"], page["final"]["k"]) == ([], 0, 0)
     assert page["sampling"][0]["nonconforming"] == 1
+
+
+def test_of_sheets_made_with_other_waivers_the_last_one_counts(tmp_path):
+    """Whichever way it changed; a sheet elsewhere does not say which was first, and the worse one counts."""
+    sheet = sheet_of(tmp_path, values=(2.35e9, 1.9e9))
+
+    def with_waiver(folder: Path) -> None:
+        document = json.loads((folder / "sheet.json").read_text())
+        for row in document["rows"]:
+            row["waived"] = row["verdict"] == "FAIL"
+        (folder / "sheet.json").write_text(json.dumps(document | {"verdict": "ACCEPTED WITH WAIVER"}))
+
+    write_sheet(sheet, tmp_path)
+    with_waiver(tmp_path / "SN-1/r1-2")
+    page = batch(tmp_path)
+    assert (counts(page), page["problems"]) == ({"ACCEPTED WITH WAIVER": (1, 1)}, [])
+    assert "the last one (SN-1/r1-2/sheet.json: ACCEPTED WITH WAIVER) counts" in " ".join(page["remarks"])
+    write_sheet(sheet, tmp_path)
+    assert counts(batch(tmp_path)) == {"REJECTED": (1, 1)}
+    (tmp_path / "SN-1/r1-3").rename(tmp_path / "SN-1/copy")
+    page = batch(tmp_path)
+    assert counts(page) == {"REJECTED": (1, 1)}
+    assert "the two differ" in page["problems"][0]
 
 
 def test_what_cannot_be_read_is_named_and_what_is_there_twice_counts_once(tmp_path):
@@ -368,7 +395,99 @@ def test_outliers_are_robust_and_small_differences_are_none():
     ],
 )
 def test_plans_of_iso_2859_1(lot, aql, level, letter, size, acceptance):
-    assert iso2859_plan(lot, aql, level) == (letter, size, acceptance)
+    assert iso2859_plan(lot, aql, level) == (letter, size, acceptance, acceptance + 1)
+
+
+@pytest.mark.parametrize(
+    ("severity", "lot", "aql", "level", "plan"),
+    [
+        ("tightened", 500, "1.0", "II", ("J", 80, 1, 2)),  # H: arrow down
+        ("tightened", 150, "1.0", "II", ("F", 20, 0, 1)),
+        ("tightened", 280, "1.0", "II", ("J", 80, 1, 2)),  # G: arrows down, not up
+        ("tightened", 1200, "1.5", "II", ("J", 80, 2, 3)),
+        ("tightened", 1200, "6.5", "II", ("J", 80, 8, 9)),
+        ("tightened", 600000, "0.65", "III", ("R", 2000, 18, 19)),
+        ("tightened", 600000, "1.0", "III", ("Q", 1250, 18, 19)),  # arrow up
+        ("tightened", 600000, "0.010", "III", ("R", 2000, 0, 1)),
+        ("tightened", 600000, "0.015", "III", ("Q", 1250, 0, 1)),
+        ("tightened", 600000, "0.025", "II", ("S", 3150, 1, 2)),  # the only one below R
+        ("tightened", 8, "6.5", "II", ("B", 3, 0, 1)),
+        ("tightened", 8, "10", "II", ("D", 8, 1, 2)),
+        ("reduced", 500, "1.0", "II", ("H", 20, 0, 2)),
+        ("reduced", 150, "1.0", "II", ("E", 5, 0, 1)),  # F: arrow up
+        ("reduced", 280, "1.0", "II", ("H", 20, 0, 2)),
+        ("reduced", 1200, "1.0", "II", ("J", 32, 1, 3)),
+        ("reduced", 3200, "1.0", "II", ("K", 50, 1, 4)),
+        ("reduced", 600000, "0.65", "III", ("R", 800, 10, 13)),
+        ("reduced", 8, "10", "II", ("C", 2, 0, 2)),
+        ("reduced", 8, "6.5", "II", ("A", 2, 0, 1)),
+    ],
+)
+def test_tightened_and_reduced_plans(severity, lot, aql, level, plan):
+    """By the master tables II-B and II-C of MIL-STD-105E."""
+    assert iso2859_plan(lot, aql, level, severity) == plan
+
+
+def lots(severity: str, decisions: str, *, aql="1.0") -> list[SamplingCheck]:
+    """Lots of 500 with this inspection; a: accepted, r: rejected, g: accepted in the gap of reduced inspection, u:
+    undecided."""
+    found = {"a": Inspected(500, 80, 0, 0), "r": Inspected(500, 80, 9, 0), "g": Inspected(500, 80, 1, 0)}
+    return [check_iso2859(found.get(each, Inspected(500, 1, 0, 0)), aql, "II", severity) for each in decisions]
+
+
+@pytest.mark.parametrize(
+    ("before", "severity", "says"),
+    [
+        ([], "normal", "inspection begins normal"),
+        (lots("normal", "aaaraaaa"), "normal", "switching score 8 of 30"),
+        (lots("normal", "araar"), "tightened", "2 of the last 5 lots were rejected"),
+        (lots("normal", "raaaar"), "normal", "switching score 0 of 30"),
+        (lots("normal", "rr") + lots("tightened", "aaaa"), "tightened", "fewer than 5 lots"),
+        (lots("normal", "rr") + lots("tightened", "aaraauaaa"), "normal", "5 lots were accepted one after another"),
+        (lots("normal", "a" * 14), "normal", "switching score 28 of 30"),
+        (lots("normal", "a" * 15), "normal", "It may be reduced, where production is steady"),
+        (lots("normal", "a" * 10, aql="2.5"), "normal", "switching score 30 of 30"),  # 3 for each: also at 1.5
+        (lots("normal", "a" * 15) + lots("reduced", "aa"), "reduced", "the last lot was accepted"),
+        (lots("normal", "a" * 15) + lots("reduced", "ag"), "normal", "more nonconforming than its acceptance number"),
+        (lots("normal", "a" * 15) + lots("reduced", "r"), "normal", "a lot was rejected"),
+    ],
+)
+def test_switching_rules(before, severity, says):
+    standing = standing_after(before)
+    assert standing.severity == severity == severity_of_next(before)
+    assert says in standing.sentence
+
+
+def test_five_rejected_lots_on_tightened_inspection_end_it_and_other_plans_are_no_series():
+    before = lots("normal", "rr") + lots("tightened", "rarararar")
+    assert "No further lot is accepted by inspection" in standing_after(before).sentence
+    with pytest.raises(ConfigError, match="5 lots were rejected on tightened inspection"):
+        severity_of_next(before)
+    with pytest.raises(ConfigError, match=r"no series, because their plans differ: AQL 1.0 %, level II and AQL 2.5 %"):
+        standing_after(lots("normal", "a") + lots("normal", "a", aql="2.5"))
+
+
+def test_the_next_lot_follows_from_the_pages_of_those_before(tmp_path, capsys):
+    plan = ("--lot-size", "9", "--aql", "4.0")
+    previous: list[str] = []
+    for lot in range(3):
+        folder = tmp_path / f"lot-{lot}"
+        for number in range(5):
+            sheet_of(folder, f"SN-{number}", values=(1.9e9,))
+        (check,) = batch(folder, *plan, *previous)["sampling"]
+        previous += ["--previous", str(folder / "batch-2026-48")]
+        expected = ("tightened", "C", 5) if lot == 2 else ("normal", "B", 3)
+        assert (check["inspection"], check["plan"][-1], check["sample_size"]) == expected
+        assert check["decision"] == "reject"
+    assert "The next lot has tightened inspection: fewer than 5 lots were accepted" in capsys.readouterr().out
+    (check,) = batch(folder, *plan, *previous, "--inspection", "reduced")["sampling"]
+    assert (check["inspection"], check["acceptance_number"], check["rejection_number"]) == ("reduced", 0, 1)
+    assert "The next lot has" in (folder / "batch-2026-48-2/batch.html").read_text()
+    assert "--previous is of ISO 2859-1: give its --aql" in refused(capsys, folder, *previous)
+    assert "is no batch.json that can be read: No such file" in refused(capsys, folder, *plan, "--previous", tmp_path)
+    batch(folder, "--output", str(folder))
+    newest = max(folder.glob("batch-*"), key=lambda path: path.stat().st_mtime_ns)
+    assert "was not held against ISO 2859-1" in refused(capsys, folder, *plan, "--previous", newest)
 
 
 @pytest.mark.parametrize(
@@ -435,6 +554,25 @@ def test_stations_and_a_golden_device(tmp_path):
     (golden,) = page["golden"]
     assert golden["slope_per_day"] == pytest.approx(-1e6)
     assert "it drifts by -1 Mbit/s a day" in golden["text"]
+
+
+def test_the_published_schema_fits_what_is_written(tmp_path):
+    published = Path(__file__).parents[2] / "docs/reference/batch.schema.json"
+    assert published.read_text("utf-8") == batch_schema_text()
+    jsonschema.Draft202012Validator.check_schema(batch_schema())
+    validator = jsonschema.Draft202012Validator(batch_schema())
+    for number in range(9):
+        sheet_of(tmp_path, f"SN-{number}", values=(2.35e9 - number * 1e5, 1.9e9 if number == 3 else 2.34e9))
+    sheet_of(tmp_path, "SN-G", batch="golden")
+    sheet_of(tmp_path, "SN-3", run="r2", day=2, values=(2.35e9, 2.34e9))
+    plans = ("--lot-size", "500", "--aql", "1.0", "--limiting-quality", "5 %")
+    page = batch(tmp_path, "--batch", "2026-48", "--golden", "SN-G", *plans)
+    for key in ("rows", "sampling", "pareto", "golden", "stations", "units"):
+        assert page[key], key
+    validator.validate(page)
+    for change in ({"batch_version": "2.0"}, {"devices": "9"}, {"sampling": [{}]}):
+        assert not validator.is_valid(page | change), change
+    assert not validator.is_valid({key: value for key, value in page.items() if key != "units"})
 
 
 def test_documented_keys():
