@@ -6,7 +6,6 @@ The controller is the only process that writes.
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from pytest_netperf.report.sheet import SheetPaths
     from pytest_netperf.session import NetperfSession
     from pytest_netperf.store.writer import StoreWriter
+    from pytest_netperf.summary import Terminal
 
 __all__ = ["KEPT", "Recorder", "problem"]
 
@@ -67,6 +67,8 @@ class Recorder:
         self._store: StoreWriter | None = None
         session.keep_stretch = self._stretch
         self._not_stored: str | None = None
+        self._inconclusive = 0
+        self._is_told = False
 
     def plan(self, planned: list[Planned]) -> None:
         """What the run is expected to deliver. Later plans (of other workers) are the same."""
@@ -123,6 +125,7 @@ class Recorder:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Rows arrive: into the journal, then to whoever listens."""
+        self._inconclusive += report.failed and getattr(report, VERDICT_ATTRIBUTE, None) == "INCONCLUSIVE"
         text = getattr(report, ROWS_ATTRIBUTE, None)
         rows: list[Row] = []
         if text is not None:
@@ -152,10 +155,10 @@ class Recorder:
         self, report: pytest.TestReport
     ) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
         """INCONCLUSIVE and INVALID are failures to pytest and to every other plugin, and NOT APPLICABLE is skipped,
-        with their own word to people.
+        with their own word to people. (What pytest-rerunfailures runs again has its word: "rerun".)
         """
         verdict = getattr(report, VERDICT_ATTRIBUTE, None)
-        if verdict not in _LETTERS or report.outcome == "passed":
+        if verdict not in _LETTERS or not (report.failed or report.skipped):
             return None
         category, letter, colour = _LETTERS[verdict]
         return category, letter, (verdict, {colour: True})
@@ -295,47 +298,49 @@ class Recorder:
 
     def _only_inconclusive(self, session: pytest.Session, sheets: list[Sheet]) -> bool:
         """Whether the user allowed what went wrong: every failed test is one whose worst verdict is INCONCLUSIVE."""
-        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
-        if not self._options.allow_inconclusive or terminal is None or session.shouldfail or session.shouldstop:
+        if not self._options.allow_inconclusive or session.shouldfail or session.shouldstop:
             return False
-        inconclusive = len(terminal.stats.get("inconclusive", []))
-        return session.testsfailed == inconclusive and self._exit_status(sheets) == pytest.ExitCode.OK
+        return session.testsfailed == self._inconclusive and self._exit_status(sheets) == pytest.ExitCode.OK
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """A line for each row, one for each device, and where the sheets are."""
-        kept = self._kept + self._session.kept
-        if not self._sheets and not self._problems and not kept:
-            return
-        from pytest_netperf.report.terminal import device_lines
+        self._tell(terminalreporter, self._config.get_terminal_writer().fullwidth)
 
-        terminalreporter.section("network acceptance", sep="=")
-        colour = bool(terminalreporter.hasmarkup)
-        width = self._config.get_terminal_writer().fullwidth
-        for sheet, paths in self._sheets:
-            where = _shown(paths[0]) if paths else "(no sheet)"
-            for line, markup in device_lines(sheet, where, self._config.option.verbose, colour, width):
-                terminalreporter.write_line(line, **markup)
-            for path in paths[1:]:
-                terminalreporter.write_line(f"  also written: {_shown(path)}")
-        journal = self._record.path if self._record is not None else None
-        if journal is not None:
-            terminalreporter.write_line(f"journal: {_shown(journal)}")
-        if kept:
-            terminalreporter.write_line(f"kept namespaces: {' '.join(kept)}")
-            terminalreporter.write_line(f"  enter one:   ip netns exec {kept[0]} bash")
-            terminalreporter.write_line("  remove them: pytest-netperf clean")
-        for serial in self._without_row():
-            terminalreporter.write_line(
-                f"{serial}   NO SHEET   no test of this run has a link or a row for this device", yellow=True
-            )
-        broken = self._record.broken if self._record is not None else None
-        for problem in ([f"the journal is broken: {broken}"] if broken else []) + self._problems:
-            terminalreporter.write_line(f"ERROR: {problem}", red=True)
-        if self._not_stored is not None:
-            folder = _shown(self._record.output if self._record is not None else self._options.output)
-            terminalreporter.write_line(f"WARNING: {self._not_stored}", yellow=True)
-            url = " --store URL" * (not isinstance(self._options.store, Path))
-            terminalreporter.write_line(f"  all is in the journal; later: pytest-netperf store sync {folder}{url}")
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_unconfigure(self) -> None:
+        """Plugins that put another terminal in the place of pytest's (pytest-rich) ask nobody for a summary."""
+        if not self._is_told and self._config.pluginmanager.has_plugin("terminal"):
+            from pytest_netperf.summary import OtherTerminal
+
+            terminal = OtherTerminal()
+            self._tell(terminal, terminal.width)
+
+    def what_is_left(self) -> list[str] | None:
+        """What a second Ctrl-C says; None when there is no record."""
+        if self._record is None or (journal := self._record.path) is None:
+            return None
+        from pytest_netperf.interrupt import last_words
+        from pytest_netperf.summary import shown
+
+        return last_words(shown(journal))
+
+    def _tell(self, terminal: Terminal, width: int) -> None:
+        from pytest_netperf.summary import Summary, shown
+
+        self._is_told = True
+        record = self._record
+        broken = record.broken if record is not None else None
+        folder = shown(record.output if record is not None else self._options.output)
+        url = " --store URL" * (not isinstance(self._options.store, Path))
+        Summary(
+            sheets=self._sheets,
+            journal=record.path if record is not None else None,
+            kept=self._kept + self._session.kept,
+            without_row=self._without_row(),
+            problems=([f"the journal is broken: {broken}"] if broken else []) + self._problems,
+            not_stored=self._not_stored,
+            store_command=f"pytest-netperf store sync {folder}{url}",
+        ).write(terminal, width, self._config.option.verbose)
 
     def _without_row(self) -> list[str]:
         """The devices of the bench file that nothing was planned for; `_miss_devices` has those that were asked for."""
@@ -382,10 +387,3 @@ def _crashed(planned: Planned) -> Row:
         simulated=planned.simulated,
         conditions=planned.conditions,
     )
-
-
-def _shown(path: Path) -> str:
-    """As people type it: relative to where they are, when it is below."""
-    with contextlib.suppress(ValueError):
-        return os.fspath(path.resolve().relative_to(Path.cwd()))
-    return os.fspath(path)
