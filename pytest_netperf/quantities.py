@@ -181,6 +181,13 @@ for _name, _unit, _better, _description, _how, *_aliases in (
     ("pcie_bandwidth", "bit/s", "higher", "usable bandwidth of the slowest hop of the bus", "PCIe link status"),
     ("errors", "1", "lower", "receive and transmit errors", "port counters over the run"),
     ("carrier_changes", "1", "lower", "times the carrier came or went", "port counter over the run"),
+    ("crc_errors", "1", "lower", "frames received with a wrong checksum, by both ports", "counters of the drivers"),
+    ("missed", "1", "lower", "frames that arrived and were not fetched in time, at both ports",
+     "counters of the drivers"),
+    ("drops", "1", "lower", "frames dropped by both ports, whole as they were", "port counters over the run"),
+    ("pause_forward", "1", "lower", "pause frames that asked port a to stop sending", "counters of the drivers"),
+    ("pause_reverse", "1", "lower", "pause frames that asked port b to stop sending", "counters of the drivers"),
+    ("eee_ports", "1", "lower", "ports on which Energy Efficient Ethernet is active", "ethtool, before and after"),
 ):  # fmt: skip
     register_quantity(
         _name, _unit, better=_better, description=_description, how=_how, aliases=tuple(_aliases)  # type: ignore[arg-type]

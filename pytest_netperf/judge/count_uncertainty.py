@@ -1,7 +1,7 @@
 """The uncertainty of what is counted, and of what a test states itself: facts of a row -> U (k = 2). Pure.
 
     frame_loss_ratio                       Clopper's and Pearson's interval (1934) for a share of N frames, 2.5 % a side
-    retransmits, errors, carrier_changes   0: each one was counted
+    counts of ports, retransmits           0: each one was counted
     recorded by the test                   what the test states: netperf_record(..., uncertainty=...)
 
 That interval takes one loss for independent of the next. Losses that come in bursts scatter more.
@@ -27,6 +27,12 @@ EXACT_COUNTS: Final = {
     "retransmits": "the sender's kernel counts each segment that it sends again",
     "errors": "the counters of both ports count each frame",
     "carrier_changes": "the kernel counts each change of the carrier",
+    "drops": "the counters of both ports count each frame",
+    "crc_errors": "the drivers of both ports count each frame",
+    "missed": "the drivers of both ports count each frame",
+    "pause_forward": "the driver of a port counts each frame",
+    "pause_reverse": "the driver of a port counts each frame",
+    "eee_ports": "both ports were asked",
 }
 """Counts without an uncertainty, and why. They speak of this run: another may have another number."""
 STATED: Final = "uncertainty_stated"

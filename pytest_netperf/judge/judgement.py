@@ -28,8 +28,11 @@ BOUND_TOLERANCE: Final = 200e-6
 """How far above the bound a value may lie: the clock of each end may be 100 ppm off (IEEE 802.3)."""
 
 _NOT_OF_THE_TESTER: Final = frozenset(
-    {"link_speed", "mtu", "pcie_bandwidth", "temperature", "power", "dut_cpu", "errors", "carrier_changes"}
-)
+    {
+        "link_speed", "mtu", "pcie_bandwidth", "temperature", "power", "dut_cpu", "errors", "carrier_changes",
+        "crc_errors", "eee_ports",
+    }
+)  # fmt: skip
 """Quantities that a busy tester does not change."""
 
 

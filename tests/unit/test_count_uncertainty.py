@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_netperf.judge.count_uncertainty import (
+    EXACT_COUNTS,
     STATED,
     counted_uncertainty,
     frames_of,
@@ -100,7 +101,7 @@ def test_each_kind_says_where_its_uncertainty_comes_from():
     expanded, basis = counted_uncertainty("frame_loss_ratio", 0.01, FACTS)
     assert expanded == loss_uncertainty(0.01, 1000)
     assert "Clopper and Pearson for 1000 frames" in basis
-    for quantity in ("retransmits", "errors", "carrier_changes"):
+    for quantity in EXACT_COUNTS:
         expanded, basis = counted_uncertainty(quantity, 12.0, {})
         assert (expanded, basis.startswith("exact: ")) == (0.0, True)
 

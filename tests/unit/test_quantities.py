@@ -394,6 +394,12 @@ DESIGN_LIST = [
     "pcie_bandwidth",
     "errors",
     "carrier_changes",
+    "crc_errors",
+    "missed",
+    "drops",
+    "pause_forward",
+    "pause_reverse",
+    "eee_ports",
 ]
 
 
