@@ -77,7 +77,7 @@ def ours(ports: tuple[str, str], parts: dict[str, list[float]]) -> float:
     ends = {end: {"port": f"altname-{port}", "allow_virtual": True} for end, port in zip("ab", ports, strict=True)}
     spec = {"mtu": 1500, "ports": ends, "holder": {"pid": os.getpid(), "command": "benchmarks/ports.py"}}
     pair_class = type("Timed", (PhysicalPair,), {
-        "_refuse": timed("look whether they may be taken", PhysicalPair._refuse),
+        "refuse": timed("look whether they may be taken", PhysicalPair.refuse),
         "_lend": timed("write down what they are, and move them", PhysicalPair._lend),
         "prove": timed("carrier and proof", PhysicalPair.prove),
     })  # fmt: skip
