@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_netperf import attempts, collection, history, live_view, options, plans, recorder, tester_check
+from pytest_netperf import attempts, collection, history, interrupt, live_view, options, plans, recorder, tester_check
 from pytest_netperf.device_states import DeviceStates
 from pytest_netperf.errors import ConfigError, MarkError
 from pytest_netperf.fixtures import PLAN, PROBLEM, SESSION, iperf3, netperf_device, netperf_link, netperf_record
@@ -76,9 +76,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         session.reference_file = config.workerinput.get(tester_check.REFERENCE_FILE)
         live_view.join(config, session)
+        config.pluginmanager.register(interrupt.SecondInterrupt(lambda: [] if session.current is not None else None))
     else:
         recording = recorder.Recorder(config, session)
         config.pluginmanager.register(recording, plans.RECORDER)
+        config.pluginmanager.register(interrupt.SecondInterrupt(recording.what_is_left))
         config.pluginmanager.register(tester_check.TesterCheck(config, session, recording))
         config.pluginmanager.register(history.HistoryReport(session))
 
