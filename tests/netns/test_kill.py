@@ -45,6 +45,16 @@ def pytest_runtest_logfinish(nodeid, location):
 
 """
 
+HANGS = """
+import pathlib, time
+
+def pytest_sessionfinish(session):
+    if not hasattr(session.config, "workerinput"):
+        pathlib.Path("between").touch()
+    time.sleep(60)
+
+"""
+
 
 @dataclass
 class Project:
@@ -170,8 +180,35 @@ def test_pytest_is_killed_during_traffic(project: Project, number: signal.Signal
     project.kill(number)
     project.assert_clean()
     project.assert_not_proven()
+    if number is signal.SIGINT:  # Ctrl-C lets pytest end by itself
+        (sheet,) = (project.path / "netperf-results").glob("*/*/sheet.json")
+        assert json.loads(sheet.read_text())["verdict"] == "NOT PROVEN"
+        assert project.process is not None
+        assert project.process.returncode == 2, project.output
+        assert "Interrupted again" not in project.output
     if number is signal.SIGKILL:
         run_again(project)
+
+
+@WORKERS
+def test_a_second_ctrl_c_leaves_at_once_and_says_what_is_left(project: Project, workers: tuple[str, ...]):
+    """Something of the user's hangs after the first one."""
+    write(project, TRAFFIC)
+    (project.path / "conftest.py").write_text(HANGS)
+    project.start(*workers)
+    project.wait_for_traffic()
+    assert project.process is not None
+    os.killpg(project.process.pid, signal.SIGINT)
+    wait_until((project.path / "between").exists, "pytest is at the end of its session")
+    project.kill(signal.SIGINT)
+    assert project.process.returncode == -signal.SIGINT, project.output
+    (journal,) = (project.path / "netperf-results" / "journals").iterdir()
+    last_words = project.output.partition("Interrupted again: leaving now")[2]
+    assert f"pytest-netperf sheet {journal.relative_to(project.path)}\n" in last_words
+    assert "pytest-netperf clean\n" in last_words
+    assert "Traceback" not in project.output
+    project.assert_clean()
+    project.assert_not_proven()
 
 
 @WORKERS
