@@ -13,10 +13,12 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_netperf import long_runs
+
 if TYPE_CHECKING:
     from pytest_netperf.judge.limits import Limit
     from pytest_netperf.live.progress import Progress
-    from pytest_netperf.live.relay import Receiver, Sender
+    from pytest_netperf.live.relay import Receiver
     from pytest_netperf.live.view import View
     from pytest_netperf.observe.watch import Arrived, Enough, Tell, Way
     from pytest_netperf.session import NetperfSession, TestRun, TrafficCall
@@ -34,7 +36,7 @@ class LiveView:
     def __init__(self, session: NetperfSession, make_view: Callable[[], View]) -> None:
         self._make_view = make_view
         self._view: View | None = None
-        self._receiver: Receiver | None = None
+        self._receiver: Receiver[Progress] | None = None
         session.live = self._show
 
     def _show(self, progress: Progress) -> None:
@@ -65,9 +67,9 @@ class LiveView:
     def pytest_configure_node(self, node: Any) -> None:
         """A worker of xdist is about to start: tell it where to tell."""
         if self._receiver is None:
-            from pytest_netperf.live.relay import Receiver
+            from pytest_netperf.live.relay import Receiver, progress_of
 
-            self._receiver = Receiver(self._show)
+            self._receiver = Receiver(self._show, progress_of)
         node.workerinput[ADDRESS] = self._receiver.address
 
     @pytest.hookimpl(tryfirst=True)
@@ -111,12 +113,13 @@ def _uncaptured(config: pytest.Config, reporter: Any) -> Iterator[IO[str]]:
 
 
 def join(config: pytest.Config, session: NetperfSession) -> None:
-    """In a worker of xdist: tell the controller, if it listens."""
-    address = getattr(config, "workerinput", {}).get(ADDRESS)
-    if address is not None:
+    """In a worker of xdist: tell the controller how measurements go, if it listens, and what they showed so far."""
+    told = getattr(config, "workerinput", {})
+    config.add_cleanup(long_runs.join(told, session))
+    if ADDRESS in told:
         from pytest_netperf.live.relay import Sender
 
-        sender: Sender = Sender(address)
+        sender = Sender(told[ADDRESS])
         session.live = sender
         config.add_cleanup(sender.close)
 

@@ -16,6 +16,7 @@ import pytest
 
 from pytest_netperf.attempts import ROWS_ATTRIBUTE, VERDICT_ATTRIBUTE
 from pytest_netperf.errors import RecordError
+from pytest_netperf.long_runs import Stretches
 from pytest_netperf.plans import RECORDER, PlanFiles
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ class Recorder:
         self._kept: list[str] = []
         self._plan_known = False
         self._store: StoreWriter | None = None
-        session.keep_stretch = self._stretch
+        self._stretches = Stretches(self._stretch)
+        session.keep_stretch = self._stretches.add
         self._not_stored: str | None = None
         self._inconclusive = 0
         self._is_told = False
@@ -95,8 +97,9 @@ class Recorder:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """xdist: tell a worker where to leave its plan."""
+        """xdist: tell a worker where to leave its plan, and what its long measurements show."""
         self._plan_files.hand_out(node.workerinput)
+        self._stretches.hand_out(node.workerinput)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any) -> None:
@@ -118,7 +121,7 @@ class Recorder:
             self._record.running(nodeid)
 
     def _stretch(self, stretch: Stretch) -> None:
-        """A measurement of this process goes on."""
+        """A long measurement goes on, here or in a worker."""
         if self._record is not None:
             self._record.stretch(stretch)
 
@@ -135,8 +138,9 @@ class Recorder:
 
             rows = msgspec.json.decode(text, type=list[Row])
         elif report.when not in _PHASES and report.nodeid in self._planned:  # "???": xdist's word for a dead worker
-            rows = [_crashed(planned) for planned in self._planned[report.nodeid]]
+            rows = [self._stretches.crashed(planned) for planned in self._planned[report.nodeid]]
         if rows:
+            self._stretches.over(report.nodeid)
             self._begin()  # which it has, unless the plan of a worker never came
         for row in rows:
             assert self._record is not None
@@ -167,6 +171,7 @@ class Recorder:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Close the journal, write the sheets from it, and let the exit code say what they say."""
         self._plan_files.close()
+        self._stretches.close()
         if exitstatus == pytest.ExitCode.OK and not self._config.getoption("collectonly"):
             self._miss_devices()
         if self._record is None:
@@ -366,24 +371,3 @@ class Recorder:
         page = Path(self._config.getoption("htmlpath") or ".")
         text = getattr(report, ROWS_ATTRIBUTE, None)
         row(cells, text, self._options.output, self.run_id, page.parent, f"sheet.{self._options.sheet[0]}")
-
-
-def _crashed(planned: Planned) -> Row:
-    from pytest_netperf.judge.verdict import Verdict
-    from pytest_netperf.record.schema import Row
-
-    return Row(
-        id=planned.id,
-        test=planned.test,
-        device=planned.device,
-        link=planned.link,
-        quantity=planned.quantity,
-        unit=planned.unit,
-        limit=planned.limit,
-        statistic=planned.statistic,
-        verdict=Verdict.CRASHED,
-        reason="the process that ran this test died",
-        next_step="Look for what killed it (out of memory, a signal, a crash in a library), and run again.",
-        simulated=planned.simulated,
-        conditions=planned.conditions,
-    )

@@ -7,6 +7,7 @@ run then fails at its end.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,6 +48,7 @@ class RunRecord:
         self._info: RunInfo | None = None
         self._planned: Sequence[Planned] | None = None
         self._unwritten: list[Row] = []
+        self._turn = threading.RLock()
 
     @property
     def path(self) -> Path | None:
@@ -63,21 +65,22 @@ class RunRecord:
         self._planned = planned
         if newest is not None and newest[1] is not None:
             self._look_at_clock(newest[0].run_id, newest[1])
-        try:
-            self._journal = Journal.create(self._wanted, self._run_id)
-            self._journal.on_line = self._on_line
-            self._journal.run(self._info)
-            if planned is not None:
-                self._journal.plan(list(planned))
-        except RecordError as error:
-            self._move(error)
+        with self._turn:
+            try:
+                self._journal = Journal.create(self._wanted, self._run_id)
+                self._journal.on_line = self._on_line
+                self._journal.run(self._info)
+                if planned is not None:
+                    self._journal.plan(list(planned))
+            except RecordError as error:
+                self._move(error)
 
     def running(self, test: str) -> None:
         """A test has started."""
         self._write(lambda journal: journal.running(test))
 
     def stretch(self, stretch: Stretch) -> None:
-        """A long measurement goes on."""
+        """A long measurement goes on. May be called from another thread, until `end`."""
         self._write(lambda journal: journal.stretch(stretch))
 
     def row(self, row: Row, outcome: str) -> None:
@@ -130,18 +133,19 @@ class RunRecord:
 
     def _write(self, event: Callable[[Journal], None]) -> bool:
         """Write an event, elsewhere when it cannot be written here; False when it is nowhere."""
-        if self._journal is None:
-            return False
-        try:
-            event(self._journal)
-        except RecordError as error:
-            if not self._move(error):
+        with self._turn:
+            if self._journal is None:
                 return False
             try:
                 event(self._journal)
-            except RecordError:
-                return False
-        return True
+            except RecordError as error:
+                if not self._move(error):
+                    return False
+                try:
+                    event(self._journal)
+                except RecordError:
+                    return False
+            return True
 
     def _move(self, error: RecordError) -> bool:
         """Go on in a journal elsewhere, with everything that was written so far."""

@@ -15,7 +15,9 @@ from pytest_netperf.judge.verdict import Verdict
 from pytest_netperf.quantities import format_value
 from pytest_netperf.record.schema import Evidence, Planned, Row, SeriesPoint
 
-__all__ = ["Stretch", "rows_of_stretches"]
+__all__ = ["CUT_SHORT", "Stretch", "rows_of_stretches"]
+
+CUT_SHORT: Final = "The run ended while this test was running. "
 
 ESTIMATED: Final = "counters of the receiving port, while the traffic ran; its receiver was never heard"
 
@@ -92,7 +94,7 @@ def _row(plan: Planned, seen: list[Stretch]) -> Row | None:
         statistic=plan.statistic,
         value=value,
         verdict=Verdict.ABORTED,
-        reason=f"The run ended while this test was running. In {seconds:.0f} s of traffic that count: {what}.",
+        reason=f"{CUT_SHORT}In {seconds:.0f} s of traffic that count: {what}.",
         next_step="Run it again and let it end by itself.",
         simulated=plan.simulated,
         conditions=plan.conditions,

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
+
+import pytest
 
 pytest_plugins = ["pytester"]
 
@@ -81,3 +85,65 @@ def test_a_soak_and_one_that_is_killed(project):
     assert rows["temperature"]["value"] == max(facts["temperature_samples"])
     assert 0 <= rows["drift"]["value"] < 0.3
     assert '"kind":"stretch"' in next(whole_output.glob("journals/*.jsonl")).read_text()
+
+
+BESIDE = """
+import os
+import pathlib
+
+@pytest.fixture(autouse=True)
+def pid(request):
+    folder = pathlib.Path(request.config.getoption("--netperf-output"))
+    folder.mkdir(exist_ok=True)
+    (folder / f"{request.node.originalname}.pid").write_text(str(os.getpid()))
+"""
+SHORT = """
+@pytest.mark.netperf_limit(power="<= 15 W")
+def test_beside(netperf_record):
+    netperf_record("power", 5, "W")
+"""
+
+
+@pytest.mark.needs_xdist
+def test_a_soak_in_a_worker_is_in_the_journal_while_it_runs(project):
+    """Two runs with two workers: of one the worker is killed, of the other the controller."""
+    project.write({"conftest.py": CONFTEST}, test_soak=BESIDE + TEST, test_beside=SHORT)
+    outputs = {who: project.path / who for who in ("worker", "controller")}
+    runs = {
+        who: subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-n2", "--netperf-slots=4", f"--netperf-output={folder}"],
+            cwd=project.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )
+        for who, folder in outputs.items()
+    }  # fmt: skip
+    try:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and min(map(stretches, outputs.values())) < 2:
+            time.sleep(0.2)
+        assert runs["worker"].poll() is runs["controller"].poll() is None
+        os.kill(int((outputs["worker"] / "test_burn_in.pid").read_text()), signal.SIGKILL)
+        runs["controller"].send_signal(signal.SIGKILL)
+        said = {who: process.communicate(timeout=60)[0] for who, process in runs.items()}
+    finally:
+        for process in runs.values():
+            process.kill()
+            process.wait(10)
+    (journal,) = outputs["controller"].glob("journals/*.jsonl")
+    done = project.process(sys.executable, "-m", "pytest_netperf.cli", "sheet", str(journal))
+    assert done.returncode == 1, done.stdout
+    for who, verdict in (("controller", "ABORTED"), ("worker", "CRASHED")):
+        (path,) = outputs[who].glob("*/*/sheet.json")
+        sheet = json.loads(path.read_text())
+        rows = rows_of(sheet)
+        assert rows["throughput"]["verdict"] == verdict, said[who]
+        assert rows["throughput"]["value"] > 50e6
+        assert len(rows["throughput"]["evidence"]["series"]) >= 3
+        assert "s of traffic that count: about" in rows["throughput"]["reason"]
+        assert rows["temperature"]["value"] >= 41
+        assert sheet["verdict"] == "NOT PROVEN"
+        assert "Long runs over time" in path.with_name("sheet.html").read_text()
+
+
+def stretches(output: Path) -> int:
+    """How many are in its journal."""
+    return sum(journal.read_text().count('"kind":"stretch"') for journal in output.glob("journals/*.jsonl"))

@@ -18,7 +18,7 @@ from pytest_netperf.judge.profile import get_profile
 from pytest_netperf.judge.series import SeriesJudge
 from pytest_netperf.judge.statistics import Sample
 from pytest_netperf.live.progress import Progress, sparkline, text_line
-from pytest_netperf.live.relay import Receiver, Sender
+from pytest_netperf.live.relay import Receiver, Sender, progress_of
 from pytest_netperf.live.view import LINE_EVERY_S, LinesView, TableView
 
 
@@ -111,7 +111,7 @@ def test_looks_travel_from_worker_to_controller():
         arrived.append(look)
         both.release()
 
-    receiver = Receiver(show)
+    receiver = Receiver(show, progress_of)
     sender = Sender(receiver.address)
     looks = [progress(rates_bps=(1e9,), sure=0.5), progress(elapsed_s=13.0)]
     for look in looks:
