@@ -124,7 +124,9 @@ class LinkHandle:
 
     def forget(self) -> None:
         """The link is gone already, with its keeper."""
-        self._link = None
+        link, self._link = self._link, None
+        if link is not None:
+            link.lost()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -159,7 +161,7 @@ class NetperfSession:
         self._handles: dict[LinkPlan, LinkHandle] = {}
         self._count = 0
         self.keep_stretch: Callable[[Stretch], None] | None = None
-        """Writes what a long measurement shows into the journal; None in a worker of xdist, which has none."""
+        """Takes what a long measurement shows, on its way into the journal; None: nobody does."""
 
     def handle(self, plan: LinkPlan) -> LinkHandle:
         """The handle of a planned link; the same one for every test with the same plan."""
@@ -252,17 +254,27 @@ class NetperfSession:
             for handle in self._handles.values():
                 if _port_names(handle.plan) & wanted:
                     handle.take_down()
-            lent = bring_up_ports(
-                self._owner,
-                key,
-                name=plan.id,
-                speed_bps=plan.link.line_rate_bps,
-                mtu=plan.settings.mtu,
-                ports=plan.link.physical_ports,
-                asked=plan.settings.of_ports,
-                topology=plan.link.topology,
-                translates=plan.state is not None and plan.state.nat,
-            )
+            about: dict[str, Any] = {
+                "name": plan.id,
+                "speed_bps": plan.link.line_rate_bps,
+                "mtu": plan.settings.mtu,
+                "asked": plan.settings.of_ports,
+            }
+            far = plan.link.b
+            if far is not None and far.ssh is not None:
+                from pytest_netperf.links.remote import bring_up_remote
+
+                near = plan.link.physical_ports["a"]
+                lent: Link = bring_up_remote(self._owner, key, near=near, far=far, **about)
+            else:
+                lent = bring_up_ports(
+                    self._owner,
+                    key,
+                    ports=plan.link.physical_ports,
+                    topology=plan.link.topology,
+                    translates=plan.state is not None and plan.state.nat,
+                    **about,
+                )
             _refuse_unmet(lent, plan)
             _pass_on_advice(lent)
             return lent

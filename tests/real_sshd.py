@@ -3,7 +3,7 @@
     with SshHost(folder) as far:               # as root
         far.target                             # SshTarget: root at 198.18.x.2, our key, its host key known
         far.run("ip", "link")                  # a command in it, as this process
-        far.add_port(other_name)               # moves an interface of this namespace into it
+        cable = far.cable()                    # a second veth pair, the link under test: its near end is here
 
 Nothing of this machine is touched: its sshd, configuration, ports, keys and users are its own; ``sshd`` is taken from
 PATH, or from Debian's package, unpacked into .cache and never installed. All that runs there ends with `stop`, or with
@@ -22,12 +22,12 @@ import socket
 import subprocess
 import tempfile
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_netperf.bench.ssh_target import SshTarget
 
-__all__ = ["SshHost", "find_sshd"]
+__all__ = ["Cable", "SshHost", "find_sshd"]
 
 CACHE = Path(__file__).resolve().parents[1] / ".cache" / "sshd"
 
@@ -88,6 +88,21 @@ def _fetch() -> None:
             subprocess.run(["dpkg-deb", "--extract", archive, CACHE], check=True)
 
 
+@dataclass
+class Cable:
+    """A port of this namespace and one of the host, which are connected."""
+
+    tag: str
+
+    def __post_init__(self) -> None:
+        self.near, self.far = f"npc{self.tag}a", f"npc{self.tag}b"
+        self.near_mac = f"02:00:5e:{self.tag[:2]}:{self.tag[2:4]}:{self.tag[4:]}"
+        number = int(self.tag, 16) % 0x3FFF
+        base = int.from_bytes(socket.inet_aton("198.18.0.0"), "big") + 4 * number
+        self.near_address, self.far_address = (socket.inet_ntoa((base + host).to_bytes(4, "big")) for host in (1, 2))
+        self.near_address6, self.far_address6 = (f"2001:db8:fe:{number:x}::{host}" for host in (1, 2))
+
+
 class SshHost:
     """Another host, as far as ssh and the network can tell. Addresses and names are of this one only."""
 
@@ -104,6 +119,7 @@ class SshHost:
         self.known_hosts = folder / "known_hosts"
         self._write(environment, more)
         self._process: subprocess.Popen[bytes] | None = None
+        self._cables: list[Cable] = []
 
     def _write(self, environment: str, more: str) -> None:
         folder = self.folder
@@ -183,6 +199,18 @@ class SshHost:
                 raise RuntimeError(f"sshd does not say {words!r}: {self.log}")
             time.sleep(0.01)
 
+    def cable(self) -> Cable:
+        """Another veth pair between this namespace and the host, whose far port has addresses."""
+        tag = secrets.token_hex(3)
+        cable = Cable(tag)
+        _run("ip", "link", "add", cable.near, "address", cable.near_mac, "type", "veth", "peer", "name", cable.far)
+        self._cables.append(cable)
+        self.add_port(cable.far)
+        self.run("ip", "addr", "add", f"{cable.far_address}/30", "dev", cable.far)
+        self.run("ip", "addr", "add", f"{cable.far_address6}/64", "dev", cable.far, "nodad")
+        self.run("ip", "link", "set", cable.far, "up")
+        return cable
+
     def add_port(self, interface: str) -> None:
         """Move an interface of this process's namespace into the host."""
         _run("ip", "link", "set", interface, "netns", str(self.pid))
@@ -211,7 +239,8 @@ class SshHost:
             (first,) = _children(process.pid) or (process.pid,)  # with process 1 goes all that runs there
             os.kill(first, signal.SIGKILL)
             process.wait(10)
-        subprocess.run(["ip", "link", "delete", self.port_here], capture_output=True, check=False)
+        for port in (self.port_here, *(cable.near for cable in self._cables)):
+            subprocess.run(["ip", "link", "delete", port], capture_output=True, check=False)
 
 
 def _children(pid: int) -> list[int]:

@@ -207,6 +207,7 @@ def _link(table: TomlTable) -> LinkSpec:
         and b is not None
         and a.port
         and b.port
+        and b.ssh is None
         and (a.port.lower(), a.namespace) == (b.port.lower(), b.namespace)
     ):
         table.wrong("b", f"{shown(b.port)} is the port of end a too; a link joins two ports")

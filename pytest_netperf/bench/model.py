@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 from pytest_netperf.bench.device_state import DeviceState
+from pytest_netperf.bench.ssh_target import SshTarget
 from pytest_netperf.quantities import format_speed, format_value
 
 __all__ = [
@@ -40,7 +41,7 @@ LossMeans = Literal["netem", "classifier"]
 
 TOPOLOGIES: Final[tuple[Topology, ...]] = get_args(Topology)
 SIMULATED_TOPOLOGIES: Final[tuple[Topology, ...]] = ("pair", "routed", "switched")
-PHYSICAL_TOPOLOGIES: Final[tuple[Topology, ...]] = ("pair", "routed", "switched")
+PHYSICAL_TOPOLOGIES: Final[tuple[Topology, ...]] = ("pair", "routed", "switched", "remote")
 FAULT_DIRECTIONS: Final[tuple[FaultDirection, ...]] = get_args(FaultDirection)
 LOSS_MEANS: Final[tuple[LossMeans, ...]] = get_args(LossMeans)
 
@@ -68,11 +69,15 @@ class Port:
     device_mtu: int | None = None
     """MTU of the port of the simulated device at this end; None: that of the link."""
     namespace: str | None = None
-    """The network namespace in which the port waits; None is the one in which pytest runs."""
+    """The network namespace in which the port waits; None is the one in which pytest runs, or a login on its host."""
     allow_addressed: bool = False
     """Whether it may be taken although it has addresses, which come back after the run."""
     allow_virtual: bool = False
     """Whether an end of a veth pair may stand in for a port; then the link proves the bench, not a device."""
+    ssh: SshTarget | None = None
+    """The host that has the port, at end b of a remote link; None: this machine."""
+    iperf3: str = "iperf3"
+    """Name or path of iperf3 on that host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +222,7 @@ class LinkSpec:
     def physical_ports(self) -> dict[str, Port]:
         """End -> the port of this machine that it occupies while it is up; none for a simulated link."""
         ends = {} if self.simulated else {"a": self.a, "b": self.b}
-        return {end: port for end, port in ends.items() if port is not None}
+        return {end: port for end, port in ends.items() if port is not None and port.ssh is None}
 
     @property
     def without_hardware(self) -> bool:
@@ -238,7 +243,7 @@ class LinkSpec:
         for end, port in (("a", self.a), ("b", self.b)):
             if port is None:
                 return f"link {self.name!r} has no port at its end {end}"
-            if port.namespace is not None:
+            if port.namespace is not None and port.ssh is None:
                 return (
                     f"link {self.name!r} gives a namespace for its end {end}, and this version takes ports from the "
                     "network namespace in which pytest runs only; remove it"

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from pytest_netperf.bench.far_end import unlike_a_far_end
 from pytest_netperf.bench.model import MTU_RANGE, Port, Topology
+from pytest_netperf.bench.ssh_table import read_ssh
 from pytest_netperf.bench.toml_table import TomlTable, shown
 from pytest_netperf.quantities import parse_speed
 
@@ -46,6 +48,9 @@ def read_port(table: TomlTable | None, *, simulated: bool) -> Port | None:
     namespace = table.text("namespace")
     addressed = table.flag("allow_addressed", default=False)
     virtual = table.flag("allow_virtual", default=False)
+    ssh, iperf3 = read_ssh(table), table.text("iperf3")
+    if iperf3 is not None and not table.given("ssh"):
+        table.wrong("iperf3", 'is the one of another host; add ssh = "root@198.18.0.2", or remove it')
     table.close()
     return Port(
         port=port,
@@ -58,6 +63,8 @@ def read_port(table: TomlTable | None, *, simulated: bool) -> Port | None:
         namespace=namespace,
         allow_addressed=bool(addressed),
         allow_virtual=bool(virtual),
+        ssh=ssh,
+        iperf3=iperf3 or "iperf3",
     )
 
 
@@ -141,6 +148,7 @@ def unlike_their_topology(topology: Topology, a: Port, b: Port) -> Iterator[tupl
         yield from _unlike_a_route(a, b)
     elif topology in ("pair", "switched"):
         yield from _unlike_one_network(topology, a, b)
+    yield from unlike_a_far_end(topology, a, b)
 
 
 def _unlike_one_network(topology: Topology, a: Port, b: Port) -> Iterator[tuple[str, str]]:

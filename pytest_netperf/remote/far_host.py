@@ -6,15 +6,16 @@ It needs nothing installed but iperf3: a POSIX shell, /sys and /proc, and `ip` f
 from __future__ import annotations
 
 import ipaddress
-import shlex
 import time
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from pytest_netperf.errors import LinkError
 from pytest_netperf.remote.ssh import SshConnection
 
 __all__ = ["FarHost", "FarPort"]
+
+Duplex = Literal["full", "half"] | None
 
 _SECONDS: Final = 10.0
 _PATHS: Final = "LC_ALL=C PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; export LC_ALL PATH\n"
@@ -93,7 +94,7 @@ class FarPort:
     firmware: str | None
     bus_address: str | None
     speed_bps: float | None
-    duplex: str | None
+    duplex: Duplex
     clock_ahead_s: float | None
     """How far its clock of the day is ahead of ours, in s; None where it does not say fractions of a second."""
     clock_within_s: float
@@ -110,18 +111,14 @@ class FarHost:
 
     def command(self, script: str, *arguments: str) -> list[str]:
         """The words that run a script there, in the far namespace where there is one."""
-        return self.inside(["sh", "-c", _PATHS + script, "sh", *arguments])
-
-    def inside(self, argv: list[str]) -> list[str]:
-        """A program and its arguments, in the far namespace where there is one."""
-        return argv if self.namespace is None else ["ip", "netns", "exec", self.namespace, *argv]
+        words = ["sh", "-c", _PATHS + script, "sh", *arguments]
+        if self.namespace is None:
+            return words
+        return ["sh", "-c", _PATHS + 'exec ip netns exec "$@"', "sh", self.namespace, *words]
 
     def ask(self, script: str, *arguments: str) -> str:
         """What a script prints there. Raises SshError or LinkError."""
-        words = shlex.join(self.command(script, *arguments))
-        if self.namespace is not None:  # `ip` is not in the PATH of everybody
-            words = _PATHS + words
-        answer = self.connection.run(words, timeout=_SECONDS)
+        answer = self.connection.run(self.command(script, *arguments), timeout=_SECONDS)
         if answer.status:
             said = (answer.stderr or answer.stdout).strip()[-300:] or f"status {answer.status}"
             where = "" if self.namespace is None else f" in its network namespace {self.namespace!r}"
@@ -150,7 +147,7 @@ class FarHost:
         version = self._version(found, iperf3)
         all4 = tuple(lists["inet"])
         all6 = tuple(each for each in lists["inet6"] if not ipaddress.ip_interface(each).is_link_local)
-        speed = found.get("speed", "")
+        speed_bps, duplex = _speed_and_duplex(found.get("speed", ""), found.get("duplex", ""))
         ahead, within = self._clock()
         return FarPort(
             interface=found["port"],
@@ -168,8 +165,8 @@ class FarHost:
             driver_version=found.get("ethtool_version") or None,
             firmware=found.get("ethtool_firmware-version") or None,
             bus_address=found.get("ethtool_bus-info") or None,
-            speed_bps=int(speed) * 1e6 if speed.isdecimal() and int(speed) > 0 else None,
-            duplex=found.get("duplex") if found.get("duplex") in ("full", "half") else None,
+            speed_bps=speed_bps,
+            duplex=duplex,
             clock_ahead_s=ahead,
             clock_within_s=within,
         )
@@ -222,6 +219,16 @@ class FarHost:
             counted["udp_buffer_errors"] += int(dict(zip(*udp, strict=True)).get("RcvbufErrors", 0))
         return counted, cpus
 
+    def negotiated(self, interface: str) -> tuple[float | None, Duplex]:
+        """Speed in bit/s and duplex of a port; None where it does not say."""
+        said = self.ask('cd "/sys/class/net/$1" && cat speed duplex 2>/dev/null; exit 0', interface)
+        speed, duplex = [*said.split(), "", ""][:2]
+        return _speed_and_duplex(speed, duplex)
+
+    def has_carrier(self, interface: str) -> bool:
+        """Whether a port has a carrier now; one that is down has none."""
+        return self.ask('cat "/sys/class/net/$1/carrier" 2>/dev/null; exit 0', interface).strip() == "1"
+
     def listening_ports(self) -> set[int]:
         """TCP ports somebody listens on there."""
         lines = self.ask("cat /proc/net/tcp /proc/net/tcp6 2>/dev/null; exit 0").splitlines()
@@ -231,3 +238,9 @@ class FarHost:
     def hold_mtu(self, interface: str, mtu: int) -> list[str]:
         """The words of a program that gives a port an MTU, says "held", and takes it back when it ends."""
         return self.command(_HOLD_MTU, interface, str(mtu))
+
+
+def _speed_and_duplex(speed: str, duplex: str) -> tuple[float | None, Duplex]:
+    """As the kernel's files say them: Mbit/s, -1 or nothing without a carrier."""
+    known: Duplex = "full" if duplex == "full" else "half" if duplex == "half" else None
+    return (int(speed) * 1e6 if speed.isdecimal() and int(speed) > 0 else None), known

@@ -88,11 +88,15 @@ class Iperf3Engine:
     def run(self, link: Link, workload: Workload, watch: Watch | None = None) -> Result:
         """See `traffic.engine.Engine`."""
         self.check(workload)
+        there = link.b.iperf3_version or self.version
+        if there != self.version:
+            self._check_far_end(workload, there)
         port = link.next_port()
         address = target_address(link, workload)
         client = [self._path, *client_arguments(workload, address, port, affinity=affinity_for(link))]
         server = [self._path, *server_arguments(workload, address, port)]
-        if self._version >= _JSON_STREAM:  # each end prints what it receives, as soon as an interval is over
+        if min(self._version, parse_version(there) or (0,)) >= _JSON_STREAM:
+            # each end prints what it receives, as soon as an interval is over
             for command in (client, server):
                 command[command.index("-J")] = "--json-stream"
         return run_between(
@@ -103,9 +107,19 @@ class Iperf3Engine:
             server_command=server,
             client_command=client,
             client_version=self.version.removeprefix("iperf "),
-            server_version=self.version.removeprefix("iperf "),
+            server_version=there.removeprefix("iperf "),
             watch=watch,
         )
+
+    def _check_far_end(self, workload: Workload, there: str) -> None:
+        """Raise TrafficError where another host has an iperf3 that cannot do its part."""
+        needed = _NEEDS["bidirectional"][1] if workload.direction == "bidirectional" else _OLDEST
+        if (parse_version(there) or (0,)) < needed:
+            version = ".".join(map(str, needed))
+            raise TrafficError(
+                f"the far end has {there}, and {workload.direction} runs need iperf3 {version} or newer at both ends: "
+                "install a newer one there"
+            )
 
 
 def target_address(link: Link, workload: Workload) -> str:

@@ -122,6 +122,11 @@ class LibiperfEngine:
     def run(self, link: Link, workload: Workload, watch: Watch | None = None) -> Result:
         """See `traffic.engine.Engine`."""
         self.check(workload)
+        if link.b.iperf3_version is not None:
+            raise TrafficError(
+                f"end b of link {link.name} is on another host, where the libiperf engine cannot be started; choose "
+                "the iperf3 program (--netperf-engine iperf3)"
+            )
         port = link.next_port()
         address = target_address(link, workload)
         client_cpu, server_cpu = affinity_for(link) or (None, None)
