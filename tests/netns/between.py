@@ -71,6 +71,10 @@ class Box:
         rules = body.replace("; ", "\n")
         self.run(f"nft -f - <<'END'\ntable inet box {{\nchain {chain} {{\n{rules}\n}}\n}}\nEND")
 
+    def sent_bytes(self) -> int:
+        """Bytes that it sent towards b."""
+        return int(self.run(f"cat /proc/net/dev | grep {self.q}").split()[9])
+
     def off(self) -> None:
         """Somebody pulls its plug: both ports lose their carrier."""
         self.run(f"ip link set {self.p} down; ip link set {self.q} down")
