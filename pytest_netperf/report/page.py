@@ -111,10 +111,10 @@ def page_context(sheet: Sheet, *, json_sha256: str, words: Words | None = None) 
 
 def _notes(sheet: Sheet, w: Words) -> list[dict[str, Any]]:
     """The rows that are not PASS; those with the same verdict, reason and way out share one note."""
-    groups: dict[tuple[str, str, str, bool], list[Row]] = {}
+    groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in sheet.rows:
         if row.verdict is not Verdict.PASS:
-            groups.setdefault((row.verdict.value, row.reason, row.next_step or "", row.required), []).append(row)
+            groups.setdefault((row.verdict.value, row.reason, row.next_step or ""), []).append(row)
     steps = {verdict.value: step for verdict, _, step in row_legend(w)}
     return [
         {
@@ -122,12 +122,13 @@ def _notes(sheet: Sheet, w: Words) -> list[dict[str, Any]]:
             "verdict": verdict,
             "word": w.of("row", f"{verdict}.word", verdict),
             "look": verdict_class(group[0].verdict),
-            "required": required,
+            "required": any(row.required for row in group),
             "reason": reason,
             "next_step": next_step or steps[verdict],
             "rows": group,
             "count": len(group),
-            "names": [_name(row, w) for row in group[:_ROWS_NAMED]],
+            "names": [_name(row, w) + _information(row, group, w) for row in group[:_ROWS_NAMED]],
+            "doctor": _doctor(group),
             "waivers": [
                 w("waiver.note", who=waiver.who, until=waiver.until, why=waiver.why)
                 for waiver in sheet.waivers
@@ -136,8 +137,19 @@ def _notes(sheet: Sheet, w: Words) -> list[dict[str, Any]]:
             "more": max(0, len(group) - _ROWS_NAMED),
             "single": _table_row(group[0], number, w) if len(group) == 1 else None,
         }
-        for number, ((verdict, reason, next_step, required), group) in enumerate(groups.items(), start=1)
+        for number, ((verdict, reason, next_step), group) in enumerate(groups.items(), start=1)
     ]
+
+
+def _information(row: Row, group: list[Row], w: Words) -> str:
+    """Said of a row that is information only, where others of the same note are required."""
+    return f" ({w('notes.information')})" if not row.required and any(each.required for each in group) else ""
+
+
+def _doctor(group: Iterable[Row]) -> list[str]:
+    """What the doctor saw on the machine when these rows came out as they did."""
+    lines = (line for row in group for line in row.evidence.facts.get("doctor", ()) if isinstance(line, str))
+    return list(dict.fromkeys(map(printable, lines)))
 
 
 def _table_row(row: Row, note: int | None, w: Words) -> dict[str, Any]:
