@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from pytest_netperf.errors import RecordError
-from pytest_netperf.record.earlier import linked
+from pytest_netperf.record.earlier import killed_runs, linked
 from pytest_netperf.record.journal_reader import JournalContents
 from pytest_netperf.record.ledger import build_sheets
 from pytest_netperf.record.schema import EvidenceFile, Row, Sheet, Waiver
@@ -50,7 +50,14 @@ def close_run(
         waivers=contents.run.waivers if waivers is None else waivers,
         day=day,
     )
+    killed = killed_runs(output, contents.run.run_id)
     return [
-        sealed(msgspec.structs.replace(linked(sheet, output), journal=contents.seal, files=(*sheet.files, *files)))
+        sealed(
+            msgspec.structs.replace(
+                linked(sheet, output, killed.get(sheet.device.serial, ())),
+                journal=contents.seal,
+                files=(*sheet.files, *files),
+            )
+        )
         for sheet in sheets
     ]

@@ -1,17 +1,29 @@
-"""Earlier runs of the same device, found from their sheets in the output folder."""
+"""Earlier runs of the same device, found from their sheets in the output folder, or the journals of those that were
+killed and left none.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from pytest_netperf.errors import RecordError
+from pytest_netperf.record.canonical import sha256
+from pytest_netperf.record.journal_line import Line
+from pytest_netperf.record.journal_reader import read_journal
+from pytest_netperf.record.ledger import build_sheets
 from pytest_netperf.record.migrate import upgrade_sheet
 from pytest_netperf.record.schema import DeviceVerdict, EarlierRun, Sheet
 from pytest_netperf.record.sheet_file import folder_name, major_version
 
-__all__ = ["earlier_runs", "linked"]
+__all__ = ["earlier_runs", "killed_runs", "linked"]
+
+_TAIL = 4096
+"""A closing line is shorter."""
 
 
 class _Device(msgspec.Struct):
@@ -30,8 +42,9 @@ class _Head(msgspec.Struct):
     digest: str | None = None
 
 
-def earlier_runs(output: Path, serial: str) -> tuple[list[EarlierRun], list[str]]:
-    """Every run of a serial that has a sheet in this output folder, oldest first, and what could not be read.
+def earlier_runs(output: Path, serial: str, killed: Iterable[EarlierRun] = ()) -> tuple[list[EarlierRun], list[str]]:
+    """Every run of a serial that is in this output folder, oldest first, and what could not be read. Those of
+    ``killed`` count as far as they have no sheet.
 
     Sheets that were made again from the same journal are one run: the first one written stands for it.
     """
@@ -57,7 +70,56 @@ def earlier_runs(output: Path, serial: str) -> tuple[list[EarlierRun], list[str]
                     digest=head.digest,
                 ),
             )
+    for run in killed:
+        found.setdefault(run.run_id, run)
     return sorted(found.values(), key=lambda run: (run.started_at, run.run_id)), odd
+
+
+def killed_runs(output: Path, but: str) -> dict[str, list[EarlierRun]]:
+    """Serial -> runs that were killed, by the journals that nobody closed; that of run ``but`` is left out.
+
+    One that goes on is no earlier run. Whoever reads a journal that cannot be read hears what is wrong with it.
+    """
+    found: dict[str, list[EarlierRun]] = {}
+    for path in sorted((output / "journals").glob("*.jsonl")):
+        if path.stem == but or _is_closed(path):
+            continue
+        try:
+            contents, digest = read_journal(path), sha256(path.read_bytes())
+        except (RecordError, OSError):
+            continue
+        if contents.state == "running":
+            continue
+        sheets = build_sheets(
+            contents.run,
+            contents.planned,
+            contents.rows,
+            running=contents.running,
+            complete=False,
+            state=contents.state,
+        )
+        for sheet in sheets:
+            run = EarlierRun(
+                run_id=contents.run.run_id,
+                started_at=contents.run.started_at,
+                verdict=sheet.verdict,
+                complete=False,
+                sheet=path.relative_to(output).as_posix(),
+                digest=digest,
+            )
+            found.setdefault(sheet.device.serial, []).append(run)
+    return found
+
+
+def _is_closed(path: Path) -> bool:
+    """By its last line alone: there may be hundreds, and nearly all are."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+            lines = file.read().splitlines()
+        return msgspec.json.decode(lines[-1], type=Line).kind == "closed"
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, IndexError):
+        return False
 
 
 def _head(data: bytes) -> dict[str, Any]:
@@ -66,9 +128,9 @@ def _head(data: bytes) -> dict[str, Any]:
     return upgrade_sheet(plain, major_version(plain.get("schema_version")))
 
 
-def linked(sheet: Sheet, output: Path) -> Sheet:
+def linked(sheet: Sheet, output: Path, killed: Iterable[EarlierRun] = ()) -> Sheet:
     """The sheet with the earlier runs of its serial, and the verdict of the first of all that came to its own end."""
-    found, odd = earlier_runs(output, sheet.device.serial)
+    found, odd = earlier_runs(output, sheet.device.serial, killed)
     runs = [run for run in found if run.run_id != sheet.run_id and run.started_at <= sheet.started_at]
     whole = [run.verdict for run in runs if run.complete] + ([sheet.verdict] if sheet.complete else [])
     return msgspec.structs.replace(

@@ -95,7 +95,7 @@ class Waiver(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EarlierRun(msgspec.Struct, frozen=True, kw_only=True):
-    """An earlier run with a sheet of the same serial. From the sheets in the output folder."""
+    """An earlier run of the same serial. From the sheets and journals in the output folder."""
 
     run_id: str
     """The earlier run."""
@@ -106,9 +106,9 @@ class EarlierRun(msgspec.Struct, frozen=True, kw_only=True):
     complete: bool
     """Whether it came to its own end with every planned row."""
     sheet: str
-    """Its sheet.json, below the output folder."""
+    """Its sheet.json, below the output folder; its journal when it was killed and left no sheet."""
     digest: str | None = None
-    """Digest of that sheet; null for one of an older version."""
+    """Digest of that sheet, or SHA-256 of that journal; null for a sheet of an older version."""
 
 
 class JournalLink(msgspec.Struct, frozen=True, kw_only=True):

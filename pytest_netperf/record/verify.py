@@ -274,6 +274,17 @@ def _earlier(sheet: Sheet, output: Path) -> Iterator[Finding]:
     """The sheets of earlier runs of the same device."""
     for run in sheet.earlier:
         place = output / run.sheet
+        if place.suffix == ".jsonl":
+            found = _sha256(place)
+            what = f"the journal of the earlier run {run.run_id}, which was killed,"
+            if found is None:
+                yield Finding("open", f"{what} is not here: {run.sheet}")
+            else:
+                same = found == run.digest
+                yield Finding(
+                    "proven" if same else "broken", f"{what} {'is here as it was' if same else 'was changed'}"
+                )
+            continue
         try:
             document = msgspec.json.decode(place.read_bytes(), type=dict)
         except FileNotFoundError:

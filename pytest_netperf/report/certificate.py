@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_netperf.judge.verdict import DeviceVerdict, Verdict, has_a_say
-from pytest_netperf.record.schema import Sheet, Waiver
+from pytest_netperf.record.schema import EarlierRun, Sheet, Waiver
 from pytest_netperf.record.wording import differing_rules, moment_text
 from pytest_netperf.report.language import Words
 
@@ -87,11 +87,15 @@ def waiver_text(waiver: Waiver, w: Words) -> str:
 
 def _earlier(sheet: Sheet, w: Words) -> str:
     runs = [
-        w("certificate.earlier_run", run=run.run_id, started=moment_text(run.started_at), verdict=run.verdict.value)
+        w("certificate.earlier_run", run=run.run_id, started=moment_text(run.started_at), verdict=_verdict(run))
         for run in sheet.earlier
     ]
     first = w("certificate.first_pass", verdict=sheet.first_pass.value if sheet.first_pass else "-")
     return f"{'; '.join(runs)}. {first}"
+
+
+def _verdict(run: EarlierRun) -> str:
+    return run.verdict.value if run.complete else f"{run.verdict.value}, INCOMPLETE"
 
 
 def _item(sheet: Sheet, w: Words) -> str:

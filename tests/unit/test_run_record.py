@@ -299,6 +299,30 @@ def test_a_retest_is_linked_and_the_first_verdict_stays(tmp_path):
     ]
 
 
+def test_a_killed_run_without_a_sheet_is_an_earlier_run_too(tmp_path):
+    killed = begin(tmp_path, "r1", "2026-11-28T10:00:00+00:00")
+    killed.row(make_row("p1", Verdict.FAIL, 1.9e9), "passed")
+    killed._journal.close()  # as a kill does
+    begin(tmp_path / "elsewhere", "r0", "2026-11-27T10:00:00+00:00")._journal.close()
+    end(begin(tmp_path, "r2", "2026-11-29T10:00:00+00:00", rows=[make_row("p1", serial="OTHER")]), [])
+    sheet, path = end(begin(tmp_path, "r3"))
+    (run,) = sheet.earlier
+    assert (run.run_id, run.verdict, run.complete) == ("r1", DeviceVerdict.REJECTED, False)
+    assert (run.sheet, sheet.first_pass) == ("journals/r1.jsonl", DeviceVerdict.ACCEPTED)
+    assert good(path)
+    with (tmp_path / run.sheet).open("ab") as journal:
+        journal.write(b" ")
+    assert [each.text for each in verify_sheet(path) if each.result == "broken"] == [
+        "the journal of the earlier run r1, which was killed, was changed"
+    ]
+    # Once it has a sheet, that stands for it.
+    (late,) = close_run(read_journal(tmp_path / "journals/r1.jsonl"), tmp_path)
+    write_sheet(late, tmp_path)
+    assert [each.sheet for each in end(begin(tmp_path, "r4", "2026-12-01T00:00:00+00:00"))[0].earlier] == [
+        f"{DEVICE.serial}/r1/sheet.json", f"{DEVICE.serial}/r3/sheet.json"
+    ]  # fmt: skip
+
+
 def test_the_first_pass_is_that_of_the_first_whole_run(tmp_path):
     end(begin(tmp_path, "r1", "2026-11-28T10:00:00+00:00"), ROWS[:1], 2)
     whole, _ = end(begin(tmp_path, "r2", "2026-11-29T10:00:00+00:00"))
