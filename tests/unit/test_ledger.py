@@ -4,13 +4,14 @@ import random
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from record_samples import DEVICE, RUN, make_row, plan_of
 
 from pytest_netperf.judge.verdict import WORST_LAST, DeviceVerdict, Verdict
 from pytest_netperf.record.ledger import build_sheets
 from pytest_netperf.record.schema import RunInfo
+from pytest_netperf.strategies import runs
 
 PORTS = [make_row(f"p{i}") for i in range(1, 7)]
 
@@ -267,26 +268,7 @@ def test_a_required_attempt_keeps_the_row_required():
 # Whatever comes
 
 
-@st.composite
-def runs(draw):
-    """Some ports, each with some attempts numbered from 1, some of them planned, some deselected."""
-    rows, planned = [], []
-    for index in range(draw(st.integers(0, 4))):
-        name = f"p{index}"
-        attempts = draw(st.lists(st.sampled_from(Verdict), max_size=3))
-        required = draw(st.booleans())
-        made = [
-            make_row(name, verdict, draw(st.sampled_from([2.35e9, 1.9e9])), attempt=number, required=required)
-            for number, verdict in enumerate(attempts, start=1)
-        ]
-        rows += made
-        if draw(st.booleans()) or not made:
-            planned += plan_of(made[:1] or [make_row(name)], selected=draw(st.sampled_from([True, True, False])))
-    running = [plan.test for plan in planned if draw(st.booleans())]
-    return planned, rows, running, draw(st.booleans())
-
-
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(runs(), st.randoms(use_true_random=False))
 def test_order_of_arrival_has_no_influence(run, rng: random.Random):
     planned, rows, running, complete = run
@@ -295,11 +277,13 @@ def test_order_of_arrival_has_no_influence(run, rng: random.Random):
     assert build_sheets(RUN, planned, shuffled, running=running, complete=complete) == first
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(runs())
 def test_accepted_means_everything_planned_was_selected_arrived_and_passed(run):
-    planned, rows, running, complete = run
-    for sheet in build_sheets(RUN, planned, rows, running=running, complete=complete):
+    everything_planned, everything_arrived, running, complete = run
+    for sheet in build_sheets(RUN, everything_planned, everything_arrived, running=running, complete=complete):
+        planned = [plan for plan in everything_planned if plan.device.serial == sheet.device.serial]
+        rows = [row for row in everything_arrived if row.device.serial == sheet.device.serial]
         everything = (
             complete
             and any(row.required for row in sheet.rows)
