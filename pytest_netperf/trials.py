@@ -321,6 +321,8 @@ def _facts(measurement: Measurement) -> dict[str, Any]:
         host = msgspec.structs.asdict(seen.host)
         host["others"] = [f"{process.name} {process.cpu_s:g} s" for process in seen.host.others]
         facts |= {f"host_{name}": list(value) if isinstance(value, tuple) else value for name, value in host.items()}
+    if seen.far is not None:
+        facts |= {"far_cpu_busy": list(seen.far.cpu_busy), "far_softnet_dropped": seen.far.softnet_dropped}
     facts |= seen.device_programs
     facts |= port_facts_of(seen)
     facts |= probe_facts(seen.probes)

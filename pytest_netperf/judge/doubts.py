@@ -19,6 +19,7 @@ from typing import Final
 
 from pytest_netperf.judge import (
     doubt_bus,
+    doubt_far,
     doubt_heat,
     doubt_iperf3,
     doubt_link,
@@ -46,6 +47,7 @@ RULES: Final[tuple[Callable[[Scene], Iterator[Doubt]], ...]] = (
     *doubt_port.RULES,
     *doubt_bus.RULES,
     *doubt_tester.RULES,
+    *doubt_far.RULES,
     *doubt_iperf3.RULES,
     *doubt_tcp.RULES,
     *doubt_stream.RULES,
@@ -60,6 +62,7 @@ KNOWN: Final[tuple[KnownDoubt, ...]] = (
     *doubt_port.DOUBTS,
     *doubt_bus.DOUBTS,
     *doubt_tester.DOUBTS,
+    *doubt_far.DOUBTS,
     *doubt_iperf3.DOUBTS,
     *doubt_tcp.DOUBTS,
     *doubt_stream.DOUBTS,

@@ -12,8 +12,8 @@ from pytest_netperf.errors import ConfigError, LinkError, StationError
 from pytest_netperf.links.link import Endpoint, Link, arguments_of
 from pytest_netperf.links.owner import Owner
 from pytest_netperf.links.process import Process
-from pytest_netperf.observe.observation import PortCounters, PortFacts, TcpConnection
-from pytest_netperf.remote.far_host import FarHost, FarPort
+from pytest_netperf.observe.observation import FarLoad, PortCounters, PortFacts, TcpConnection
+from pytest_netperf.remote.far_host import FarHost, FarPort, FarWork
 from pytest_netperf.remote.far_process import start, supervised
 
 __all__ = ["FarEndpoint", "RemoteLink"]
@@ -101,8 +101,7 @@ class RemoteLink(Link):
         self.b = far
         self._host, self._far_port = host, port
         self._held: Process | None = None
-        self._cpus: dict[str, tuple[int, int]] = {}
-        self._cpus_before: dict[str, tuple[int, int]] = {}
+        self._work = self._work_before = FarWork()
         self.facts |= {
             "far_host": f"{port.host} ({host.name})",
             "far_kernel": port.kernel,
@@ -119,7 +118,7 @@ class RemoteLink(Link):
     def all_counters(self) -> dict[str, PortCounters]:
         """See `Link`. Raises SshError where the far host does not answer."""
         near = self._owner.call("counters", link=self._key)["a"]
-        far, self._cpus = self._host.counters(self.b.interface)
+        far, self._work = self._host.counters(self.b.interface)
         return {"a": PortCounters(**near), "b": PortCounters(**far)}
 
     def port_facts(self) -> tuple[PortFacts, PortFacts]:
@@ -139,17 +138,20 @@ class RemoteLink(Link):
 
     def traffic_begins(self) -> None:
         """See `Link`."""
-        self._cpus_before = self._cpus
+        self._work_before = self._work
         super().traffic_begins()
 
-    def device_report(self) -> dict[str, Any]:
-        """See `Link`; how busy each CPU of the far host was."""
+    def far_load(self) -> FarLoad:
+        """See `Link`."""
+        before, now = self._work_before, self._work
         busy = [
-            round((self._cpus[cpu][0] - before) / (self._cpus[cpu][1] - total), 4)
-            for cpu, (before, total) in self._cpus_before.items()
-            if cpu in self._cpus and self._cpus[cpu][1] > total
+            round((now.cpus[cpu][0] - ticks) / (now.cpus[cpu][1] - total), 4)
+            for cpu, (ticks, total) in before.cpus.items()
+            if cpu in now.cpus and now.cpus[cpu][1] > total
         ]
-        return {**super().device_report(), "far_cpu_busy": busy}
+        known = before.softnet_dropped is not None and now.softnet_dropped is not None
+        dropped = (now.softnet_dropped or 0) - (before.softnet_dropped or 0)
+        return FarLoad(cpu_busy=tuple(busy), softnet_dropped=dropped if known and dropped >= 0 else None)
 
     def close(self) -> None:
         """Take the link down, and put the far port back as it was. Raises LinkError."""

@@ -17,7 +17,7 @@ import msgspec
 from pytest_netperf.errors import ConfigError, LinkError
 from pytest_netperf.links.owner import Owner
 from pytest_netperf.links.process import Process
-from pytest_netperf.observe.observation import PortCounters, PortFacts, TcpConnection
+from pytest_netperf.observe.observation import FarLoad, PortCounters, PortFacts, TcpConnection
 
 __all__ = ["Endpoint", "Link", "arguments_of"]
 
@@ -176,7 +176,7 @@ class Link:
         self.faulted = bool(fault)
         """Whether a fault was put into the link on purpose."""
         proofs = answer["facts"].get("device_state", {})
-        self._runs_programs = any(part in proofs for part in ("dpi", "monitoring"))
+        self._runs_programs = any(part in proofs for part in ("dpi", "monitoring", "suricata"))
         self._hears_of_traffic = self._runs_programs or any(
             fault.get(when) is not None for when in ("after_s", "for_s")
         )
@@ -269,6 +269,11 @@ class Link:
         """A TCP/UDP port that no other link uses (below index 3000) and that this link has not used of late."""
         self._runs += 1
         return 10_000 + self.index % 3000 * 16 + self._runs % 16
+
+    def far_load(self) -> FarLoad | None:
+        """What happened to the host at end b between `traffic_begins` and the latest reading of its counters; None
+        where it is this machine."""
+        return None
 
     def lost(self) -> None:
         """The keeper is gone, and the link with it: let go of what else belongs to it."""

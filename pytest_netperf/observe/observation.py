@@ -8,6 +8,7 @@ import msgspec
 
 __all__ = [
     "BusyProcess",
+    "FarLoad",
     "Host",
     "Latency",
     "Moment",
@@ -137,6 +138,15 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     """The busiest other processes, busiest first."""
 
 
+class FarLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened to the host at the far end meanwhile, where that is another one."""
+
+    cpu_busy: tuple[float, ...] = ()
+    """Busy fraction 0..1 of each of its CPUs."""
+    softnet_dropped: int | None = None
+    """Packets that it dropped because the queue of a CPU was full; None is not known."""
+
+
 class TcpConnection(msgspec.Struct, frozen=True, kw_only=True):
     """What the kernel of the end that was asked says of one TCP connection, since it was opened (struct tcp_info)."""
 
@@ -255,6 +265,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     cpu_softirq: tuple[float, ...] = ()
     """Fraction 0..1 of each CPU that went into the kernel's packet handling (irq and softirq)."""
     host: Host | None = None
+    far: FarLoad | None = None
+    """Of the host at end b; None where it is this one."""
     tcp: tuple[TcpTimes, ...] = ()
     """Of each direction of a TCP run, forward first; empty where nobody looked while traffic ran."""
     temperatures_c: tuple[float, ...] = ()

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import ipaddress
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from pytest_netperf.errors import LinkError
 from pytest_netperf.remote.ssh import SshConnection
 
-__all__ = ["FarHost", "FarPort"]
+__all__ = ["FarHost", "FarPort", "FarWork"]
 
 Duplex = Literal["full", "half"] | None
 
@@ -58,6 +59,7 @@ read -r v < ../carrier_changes; echo "carrier_changes=$v"
 grep '^Udp:' /proc/net/snmp
 grep '^Udp6RcvbufErrors' /proc/net/snmp6
 grep '^cpu[0-9]' /proc/stat
+sed 's/^/softnet /' /proc/net/softnet_stat 2>/dev/null
 exit 0
 """
 _HOLD_MTU: Final = """
@@ -99,6 +101,16 @@ class FarPort:
     """How far its clock of the day is ahead of ours, in s; None where it does not say fractions of a second."""
     clock_within_s: float
     """How exactly that is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FarWork:
+    """What the far host had to do since it was started."""
+
+    cpus: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """CPU -> its ticks that were busy, and all of them."""
+    softnet_dropped: int | None = None
+    """Packets that it dropped because the queue of a CPU was full."""
 
 
 class FarHost:
@@ -197,12 +209,12 @@ class FarHost:
         except ValueError:
             return None, round(took / 2, 4)
 
-    def counters(self, interface: str) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
-        """The counters of a port, as `observe.observation.PortCounters` names them, and of each CPU its ticks that were
-        busy and all of them."""
+    def counters(self, interface: str) -> tuple[dict[str, int], FarWork]:
+        """The counters of a port, as `observe.observation.PortCounters` names them, and what the host did."""
         counted: dict[str, int] = {"udp_buffer_errors": 0}
         cpus: dict[str, tuple[int, int]] = {}
         udp: list[list[str]] = []
+        dropped: int | None = None
         for line in self.ask(_COUNT, interface).splitlines():
             key, _, value = line.partition("=")
             words = line.split()
@@ -210,6 +222,8 @@ class FarHost:
                 udp.append(words)
             elif line.startswith("Udp6RcvbufErrors"):
                 counted["udp_buffer_errors"] += int(words[1])
+            elif line.startswith("softnet "):
+                dropped = (dropped or 0) + int(words[2], 16)
             elif line.startswith("cpu"):
                 ticks = [int(word) for word in words[1:9]]
                 cpus[words[0]] = sum(ticks) - ticks[3] - ticks[4], sum(ticks)
@@ -217,7 +231,7 @@ class FarHost:
                 counted[key] = int(value)
         if len(udp) == 2:
             counted["udp_buffer_errors"] += int(dict(zip(*udp, strict=True)).get("RcvbufErrors", 0))
-        return counted, cpus
+        return counted, FarWork(cpus=cpus, softnet_dropped=dropped)
 
     def negotiated(self, interface: str) -> tuple[float | None, Duplex]:
         """Speed in bit/s and duplex of a port; None where it does not say."""
