@@ -107,11 +107,15 @@ class NearPort(PhysicalPair):
                 "every device of the path, or measure at a smaller one"
             )
         least = max(_LEAST_MTU[family], ECHO_HEADERS[family] + 8)
-        found = path_mtu(lambda size: self._echo(key, size, _TRY_SECONDS) is not None, least, self.mtu)
+        found = path_mtu(lambda size: self._passes(key, size), least, self.mtu)
         raise LinkError(
             f"{said} did not come back from {where}, and one of {found} bytes did: the MTU is {self.mtu} at both ends "
             f"and {found} in the middle; set the MTU on every device of the path, or measure at MTU {found}"
         )
+
+    def _passes(self, key: str, packet_bytes: int) -> bool:
+        answer = self._echo(key, packet_bytes, _TRY_SECONDS)
+        return answer is not None and answer.whole
 
     def _patiently(self, key: str) -> Echoed | None:
         """A short echo, as long as somebody waits for the link."""
