@@ -5,11 +5,9 @@ RunWatch (each second)  -->  Teller  -->  the view, or over a socket to the cont
 
 from __future__ import annotations
 
-import contextlib
-import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_netperf.live.relay import Receiver
     from pytest_netperf.live.view import View
     from pytest_netperf.observe.watch import Arrived, Enough, Tell, Way
+    from pytest_netperf.screening import Screening
     from pytest_netperf.session import NetperfSession, TestRun, TrafficCall
     from pytest_netperf.traffic.result import Workload
 
@@ -52,14 +51,13 @@ class LiveView:
         if session.options.live == "off" or reporter is None or config.option.verbose < 0:
             return None
 
-        def terminal() -> contextlib.AbstractContextManager[IO[str]]:
-            return _uncaptured(config, reporter)
-
         def make_view() -> View:
             from pytest_netperf.live.view import LinesView, TableView
+            from pytest_netperf.live_terminal import Below, Between
 
-            is_table = session.options.live == "auto" and reporter.isatty and find_spec("rich") is not None
-            return TableView(terminal) if is_table else LinesView(terminal)
+            if session.options.live == "auto" and reporter.isatty and find_spec("rich") is not None:
+                return TableView(Below(config) if Below.fits(config, reporter) else Between(config, reporter))
+            return LinesView(Between(config, reporter))
 
         return cls(session, make_view)
 
@@ -86,32 +84,6 @@ class LiveView:
             self._view.close()
 
 
-class _Writer(io.StringIO):
-    """pytest's terminal as a file."""
-
-    def __init__(self, reporter: Any) -> None:
-        super().__init__()
-        self._reporter = reporter
-
-    def write(self, text: str) -> int:
-        self._reporter.write(text, flush=True)
-        return len(text)
-
-    def flush(self) -> None:
-        """Every write is."""
-
-    def isatty(self) -> bool:
-        return bool(self._reporter.isatty)
-
-
-@contextlib.contextmanager
-def _uncaptured(config: pytest.Config, reporter: Any) -> Iterator[IO[str]]:
-    capture = config.pluginmanager.get_plugin("capturemanager")
-    with capture.global_and_fixture_disabled() if capture is not None else contextlib.nullcontext():
-        reporter.ensure_newline()
-        yield _Writer(reporter)
-
-
 def join(config: pytest.Config, session: NetperfSession) -> None:
     """In a worker of xdist: tell the controller how measurements go, if it listens, and what they showed so far."""
     told = getattr(config, "workerinput", {})
@@ -130,29 +102,50 @@ def teller(
     """What a run tells of itself each second; None when nobody looks."""
     if session.live is None:
         return None
-    from pytest_netperf.live.progress import Progress
     from pytest_netperf.screening import Screening
 
-    show: Callable[[Progress], None] = session.live
-    limit = _limit(running)
-    planned_s = workload.duration_s + workload.omit_s
+    return _Teller(session.live, running, call, workload, run, enough if isinstance(enough, Screening) else None)
 
-    def tell(elapsed_s: float, arrived: Mapping[Way, Arrived]) -> None:
-        show(
-            Progress(
-                test=running.nodeid,
-                label=running.nodeid.partition("[")[0].rpartition("::")[2] + "".join(running.nodeid.partition("[")[1:]),
-                elapsed_s=round(elapsed_s, 1),
-                planned_s=planned_s,
-                rates_bps=tuple(each.bits / each.seconds for each in arrived.values() if each.seconds > 0),
-                limit=None if limit is None else limit.text,
-                run=run,
-                runs=call.repeat,
-                sure=enough.sure if isinstance(enough, Screening) else None,
-            )
+
+class _Teller:
+    """See `observe.watch.Tell`."""
+
+    def __init__(
+        self,
+        show: Callable[[Progress], None],
+        running: TestRun,
+        call: TrafficCall,
+        workload: Workload,
+        run: int,
+        screening: Screening | None,
+    ) -> None:
+        from pytest_netperf.live.progress import Progress
+
+        self._show, self._screening = show, screening
+        name, bracket, parameters = running.nodeid.partition("[")
+        limit = _limit(running)
+        self._first = Progress(
+            test=running.nodeid,
+            label=name.rpartition("::")[2] + bracket + parameters,
+            elapsed_s=0.0,
+            planned_s=workload.duration_s + workload.omit_s,
+            limit=None if limit is None else limit.text,
+            run=run,
+            runs=call.repeat,
         )
 
-    return tell
+    def waits(self, waited_s: float) -> None:
+        self._tell(waited_s=waited_s)
+
+    def __call__(self, elapsed_s: float, arrived: Mapping[Way, Arrived]) -> None:
+        rates = tuple(each.bits / each.seconds for each in arrived.values() if each.seconds > 0)
+        sure = None if self._screening is None else self._screening.sure
+        self._tell(elapsed_s=round(elapsed_s, 1), rates_bps=rates, sure=sure)
+
+    def _tell(self, **more: Any) -> None:
+        from msgspec.structs import replace
+
+        self._show(replace(self._first, **more))
 
 
 def _limit(running: TestRun) -> Limit | None:

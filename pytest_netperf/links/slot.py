@@ -13,7 +13,7 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from pytest_netperf.errors import StationError
 
@@ -25,12 +25,16 @@ _CREDENTIALS = struct.Struct("iII")  # struct ucred: pid, uid, gid
 
 
 @contextlib.contextmanager
-def measurement_slot(slots: int, timeout: float | None = None) -> Iterator[float]:
+def measurement_slot(
+    slots: int, timeout: float | None = None, waits: Callable[[float], None] | None = None
+) -> Iterator[float]:
     """Hold one of the ``slots`` measurement slots of this host. Yields the seconds it had to wait.
+
+    ``waits`` hears once a second, while it waits, for how many seconds it has.
 
     Raises StationError when no slot came free within ``timeout`` seconds (None: wait for ever).
     """
-    started = time.monotonic()
+    started = told = time.monotonic()
     while True:
         for number in range(slots):
             holder = _take(number)
@@ -45,6 +49,9 @@ def measurement_slot(slots: int, timeout: float | None = None) -> Iterator[float
                 "for it, or let more measurements run at the same time with --netperf-slots"
             )
         _wait_for_any(slots, left)
+        if waits is not None and time.monotonic() - told >= _LOOK_AGAIN_SECONDS:
+            told = time.monotonic()
+            waits(told - started)
 
 
 def _name(number: int) -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from pytest_netperf.quantities import format_value
 
-__all__ = ["Progress", "sparkline", "text_line"]
+__all__ = ["Progress", "pieces", "sparkline", "text_line"]
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _SHORTEST_END_S: Final = 1.0
@@ -34,16 +34,27 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 1
     sure: float | None = None
     """How much of the evidence is there that ends a run early, 0 to 1; None for a run of a fixed time."""
+    waited_s: float = 0.0
+    """So long it waits for its turn to measure; 0 when it measures."""
 
 
 def text_line(progress: Progress) -> str:
     """All of it on one line, as in "12 of 63 s  test_line_rate[...]  2.354 Gbit/s  limit >= 2.3 Gbps"."""
-    parts = [f"{progress.elapsed_s:.0f} of {progress.planned_s:.0f} s", progress.label]
-    parts += [f"run {progress.run} of {progress.runs}"] if progress.runs > 1 else []
-    parts += [" and ".join(format_value(rate, "bit/s") for rate in progress.rates_bps)] if progress.rates_bps else []
-    parts += [f"limit {progress.limit}"] if progress.limit else []
-    parts += [f"{progress.sure * 100:.0f} % of the evidence"] if progress.sure is not None else []
-    return "  ".join(parts)
+    first, *figures = pieces(progress)
+    return "  ".join(piece for piece in (first, progress.label, *figures) if piece)
+
+
+def pieces(progress: Progress) -> tuple[str, str, str, str, str]:
+    """How far it is, which of several runs, how fast, what is required, how sure; "" for what does not apply."""
+    return (
+        f"{progress.elapsed_s:.0f} of {progress.planned_s:.0f} s"
+        if not progress.waited_s
+        else f"waiting for its turn, {progress.waited_s:.0f} s",
+        f"run {progress.run} of {progress.runs}" if progress.runs > 1 else "",
+        " and ".join(format_value(rate, "bit/s") for rate in progress.rates_bps),
+        f"limit {progress.limit}" if progress.limit else "",
+        f"{progress.sure * 100:.0f} % of the evidence" if progress.sure is not None else "",
+    )
 
 
 def sparkline(values: Sequence[float], width: int) -> str:

@@ -8,20 +8,33 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
-from pytest_netperf.live.progress import Progress, sparkline, text_line
+from pytest_netperf.live.progress import Progress, pieces, sparkline, text_line
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import RenderableType
 
-__all__ = ["LinesView", "TableView", "View"]
+__all__ = ["LinesView", "TableView", "Terminal", "View"]
 
 LINE_EVERY_S: Final = 10.0
 _BAR, _SPARK = 12, 12
 _FIRST_AFTER_S: Final = 1.5
 """A measurement that is over sooner is not worth a table."""
 
-Terminal = Callable[[], AbstractContextManager[IO[str]]]
-"""Gives the terminal, without pytest's capture, at the beginning of a line."""
+_WIDE: Final = 120
+"""A terminal of so many columns has a measurement on one line; a narrower one has its name on a line above."""
+
+
+class Terminal(Protocol):
+    """The terminal without pytest's capture."""
+
+    def __call__(self) -> AbstractContextManager[IO[str]]:
+        """Gives it as a file."""
+
+    def leave(self, file: IO[str]) -> None:
+        """Something that stays for a while is about to be drawn on it."""
+
+    def come_back(self, file: IO[str]) -> None:
+        """It is gone."""
 
 
 class View(Protocol):
@@ -81,7 +94,7 @@ class TableView:
             self._seen[progress.test] = progress
             if progress.rates_bps:
                 self._rates.setdefault(progress.test, []).append(sum(progress.rates_bps))
-            if self._live is None and progress.elapsed_s < _FIRST_AFTER_S:
+            if self._live is None and max(progress.elapsed_s, progress.waited_s) < _FIRST_AFTER_S:
                 return
             with self._terminal() as file:
                 self._draw(file)
@@ -91,6 +104,7 @@ class TableView:
         from rich.live import Live
 
         if self._live is None:
+            self._terminal.leave(file)
             self._live = Live(
                 console=Console(file=file, force_terminal=True),
                 auto_refresh=False,
@@ -99,19 +113,28 @@ class TableView:
                 redirect_stderr=False,
             )
             self._live.start()
-        self._live.update(self._table(), refresh=True)
+        self._live.update(self._drawing(self._live.console.width), refresh=True)
 
-    def _table(self) -> Table:
+    def _drawing(self, width: int) -> RenderableType:
+        from rich.console import Group
         from rich.table import Table
+        from rich.text import Text
 
-        table = Table.grid(padding=(0, 2))
-        for _ in range(3):
-            table.add_column(no_wrap=True, overflow="ellipsis")
+        is_wide = width >= _WIDE
+        table = Table.grid(padding=(0, 2, 0, 0))
+        for _ in range(7):
+            table.add_column(no_wrap=True)
+        lines: list[RenderableType] = []
         for test, progress in self._seen.items():
             done = min(1.0, progress.elapsed_s / progress.planned_s) if progress.planned_s else 0.0
             bar = "━" * round(done * _BAR) + "╌" * (_BAR - round(done * _BAR))
-            table.add_row(bar, sparkline(self._rates.get(test, ()), _SPARK), text_line(progress))
-        return table
+            figures = (bar, *pieces(progress)[:2], sparkline(self._rates.get(test, ()), _SPARK), *pieces(progress)[2:])
+            name = Text(progress.label, no_wrap=True, overflow="ellipsis")
+            if is_wide:
+                table.add_row(*figures, name)
+            else:
+                lines += [name, Text("  ".join(each for each in figures if each), no_wrap=True, overflow="ellipsis")]
+        return table if is_wide else Group(*lines)
 
     def done(self, test: str) -> None:
         """See `View`."""
@@ -122,8 +145,9 @@ class TableView:
 
     def _stop(self) -> None:
         if self._live is not None:
-            with self._terminal():
+            with self._terminal() as file:
                 self._live.stop()
+                self._terminal.come_back(file)
             self._live = None
 
     def close(self) -> None:

@@ -73,14 +73,15 @@ def measure(
 ) -> Measurement:
     """Run the workload when it is this process's turn, until it is over or ``enough`` says so.
 
-    ``tell`` hears once a second how it goes.
+    ``tell`` hears once a second how it goes, and how long it waits.
     ``probes`` are read before and after it, and while it runs where they ask for that. ``rtt`` measures the round-trip
     time beside it. A ``soak``, and any run of a minute or longer, is looked at once a second; ``keep`` hears of it.
 
     Raises what the engine raises.
     """
     engine.check(workload)
-    with measurement_slot(slots) as waited_s, contextlib.ExitStack() as stack:
+    waits = None if tell is None else tell.waits
+    with measurement_slot(slots, waits=waits) as waited_s, contextlib.ExitStack() as stack:
         shaped = link.shape(packet_bytes(workload, link.mtu))
         probing = Probing(probes)
         probing.before()
@@ -106,6 +107,7 @@ def measure(
             latency.end()
         cpu_after = cpu_times()
         after = link.all_counters()
+        far = link.far_load()
         host_after = read_host()
         a_port_after, b_port_after = link.port_facts()
         probing.after()
@@ -125,6 +127,7 @@ def measure(
             cpu_steal=cpu.steal,
             cpu_softirq=cpu.softirq,
             host=between(host_before, host_after),
+            far=far,
             tcp=watch.tcp,
             temperatures_c=tuple(watch.temperatures_c),
             probes=probing.readings(),

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from pytest_netperf.errors import LinkError
 from pytest_netperf.links.link import Link
@@ -42,8 +42,16 @@ class Arrived(NamedTuple):
 
 Enough = Callable[[Mapping[Way, Arrived]], bool]
 """Told what arrived in the last interval, of each direction; says whether that is enough to stop."""
-Tell = Callable[[float, Mapping[Way, Arrived]], None]
-"""Told the same, and the seconds since the traffic began."""
+
+
+class Tell(Protocol):
+    """Told how a run goes, once a second."""
+
+    def waits(self, waited_s: float) -> None:
+        """It has waited so long for its turn."""
+
+    def __call__(self, elapsed_s: float, arrived: Mapping[Way, Arrived]) -> None:
+        """Seconds since the traffic began, and what `Enough` is told."""
 
 
 class RunWatch:

@@ -121,19 +121,21 @@ def test_threads_of_one_process_take_turns_too(own_slots: str):
 def test_the_wait_is_told(own_slots: str):
     with measurement_slot(1) as waited_s:
         assert 0 <= waited_s < 0.5
-        later = threading.Timer(0.2, lambda: None)
+        later = threading.Timer(1.2, lambda: None)
         later.start()
         got: list[float] = []
+        heard: list[float] = []
 
         def wait() -> None:
-            with measurement_slot(1) as waited_s:
+            with measurement_slot(1, waits=heard.append) as waited_s:
                 got.append(waited_s)
 
         waiter = threading.Thread(target=wait)
         waiter.start()
         later.join()
     waiter.join(10)
-    assert 0.15 < got[0] < 5
+    assert 1.15 < got[0] < 6
+    assert heard[0] == pytest.approx(1.0, abs=0.5), "once a second"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

@@ -37,6 +37,7 @@ def progress(**more):
         ),
         ({"rates_bps": (1e9, 9e8)}, "12 of 63 s  test_a[x]  1 Gbit/s and 900 Mbit/s"),
         ({"run": 2, "runs": 5, "sure": 0.634}, "12 of 63 s  test_a[x]  run 2 of 5  63 % of the evidence"),
+        ({"waited_s": 7.3, "limit": "<= 1 ms"}, "waiting for its turn, 7 s  test_a[x]  limit <= 1 ms"),
     ],
 )
 def test_a_line(more, text):
@@ -64,6 +65,12 @@ class Screen:
     @contextlib.contextmanager
     def __call__(self):
         yield self.file
+
+    def leave(self, file):
+        file.write("<leave>")
+
+    def come_back(self, file):
+        file.write("<come back>")
 
 
 def test_a_line_comes_every_ten_seconds_for_each_test():
@@ -99,8 +106,37 @@ def test_a_table_is_gone_when_its_test_is_over():
     assert "━━━━╌╌╌╌╌╌╌╌" in drawn
     assert "▅█" in drawn
     assert "21 of 63 s" in drawn
+    assert drawn.startswith("<leave>")
     view.done("t.py::test_a[x]")
     assert view._live is None
+    assert screen.file.getvalue().endswith("<come back>")
+    view.close()
+
+
+def test_a_table_shows_who_waits():
+    screen = Screen()
+    view = TableView(screen)
+    view.show(progress(elapsed_s=0.0, waited_s=1.1))
+    assert screen.file.getvalue() == ""
+    view.show(progress(elapsed_s=0.0, waited_s=2.1))
+    assert "╌╌╌╌  waiting for its turn, 2 s" in screen.file.getvalue()
+    view.close()
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 130, 200])
+def test_a_terminal_that_is_narrow_loses_names_before_figures(monkeypatch, columns):
+    """What people look for is there at every width: how far, how fast, and from 100 on how sure."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    screen = Screen()
+    view = TableView(screen)
+    name = "test_line_rate[R86S-U4-0007/sfp/mtu9000-bidirectional]"
+    view.show(progress(label=name, elapsed_s=21.0, rates_bps=(2e9,), limit=">= 98 % of ceiling", sure=0.5))
+    lines = [line for line in screen.file.getvalue().splitlines() if "of 63 s" in line or "test_line_rate" in line]
+    assert len(lines) == (2 if columns < 120 else 1)
+    assert "21 of 63 s" in lines[-1]
+    assert "2 Gbit/s" in lines[-1]
+    assert ("50 % of the evidence" in lines[-1]) is (columns >= 100)
+    assert "test_line_rate[R86S-U4" in lines[0]
     view.close()
 
 
