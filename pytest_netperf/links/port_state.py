@@ -5,6 +5,7 @@ Plain data, for a journal on disk. What a driver or a kernel does not know is No
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -64,18 +65,26 @@ def read_port_state(ipr: Any, index: int) -> dict[str, Any]:
 def read_sysctls(name: str) -> dict[str, str]:
     """``ipv4/conf/rp_filter`` and its like: what the kernel keeps for each interface, and forgets when it moves."""
     found = {}
-    for kind in _SYSCTLS:
-        folder = Path("/proc/sys/net") / kind / name
+    for kind in _SYSCTLS:  # some 120 files for each port, each time: by descriptors, which takes a quarter of the time
         try:
-            keys = os.listdir(folder)  # noqa: PTH208 - names only
+            folder = os.open(Path("/proc/sys/net") / kind / name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:  # IPv6 is off for this port
             continue
-        for key in sorted(keys):
-            try:
-                found[f"{kind}/{key}"] = (folder / key).read_text().strip()
-            except OSError:  # stable_secret that nobody set
-                continue
+        try:
+            for key in sorted(os.listdir(folder)):  # noqa: PTH208 - names only
+                with contextlib.suppress(OSError):  # stable_secret that nobody set
+                    found[f"{kind}/{key}"] = _read(key, folder)
+        finally:
+            os.close(folder)
     return found
+
+
+def _read(name: str, folder: int) -> str:
+    file = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        return os.read(file, 4096).decode().strip()
+    finally:
+        os.close(file)
 
 
 def sysctl_path(key: str, name: str) -> Path:
