@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_netperf import collection, history
-from pytest_netperf.errors import ConfigError, DeviceError, MarkError, NetperfError, StationError
+from pytest_netperf.errors import ConfigError, DeviceError, MarkError, NetperfError, ServiceMissingError, StationError
 from pytest_netperf.fixtures import PLAN, PROBLEM, SESSION
 from pytest_netperf.session import LinkHandle
 
@@ -71,7 +71,10 @@ def links_up(item: pytest.Item) -> None:
         pytest.skip(f"NOT APPLICABLE: {reason}")
     handle = _handle(item)
     if handle is not None:
-        handle.ensure_up()
+        try:
+            handle.ensure_up()
+        except ServiceMissingError as error:
+            pytest.skip(str(error))
 
 
 def not_applicable(item: pytest.Item) -> str | None:

@@ -10,6 +10,7 @@
     ├── RecordError          a journal or sheet could not be written, or is not one
     └── StationError         the bench (this machine, its tools, a peer) failed; the device is not to blame
         ├── LinkError        a link could not be brought up or proved
+        │   └── ServiceMissingError   what a state of the device needs is not installed: the test is skipped
         ├── KeeperError      the process that owns the links died or could not start
         ├── SshError         another machine cannot be reached over ssh, or does not do what it is told
         └── TrafficError     the traffic tool failed: missing, refused, frozen, killed
@@ -31,6 +32,7 @@ __all__ = [
     "NetperfError",
     "QuantityError",
     "RecordError",
+    "ServiceMissingError",
     "SshError",
     "StationError",
     "TrafficError",
@@ -75,6 +77,10 @@ class StationError(NetperfError):
 
 class LinkError(StationError):
     """A link could not be brought up, or did not prove itself."""
+
+
+class ServiceMissingError(LinkError):
+    """What a state of the device needs is not installed there: the test is skipped, with this message as the reason."""
 
 
 class KeeperError(StationError):

@@ -2,7 +2,8 @@
 
     dpi         ndpiReader (Debian: libndpi-bin) looks at each packet of the device's ports, without holding it up
     monitoring  `links.monitoring_program` reads counters and connections, so many times a second
-    cpu_limit   the share of one CPU that they may take together (`links.cpu_group`)
+    cpu_limit   the share of one CPU that these may take together (`links.cpu_group`)
+    suricata    inline, where this machine has it (`links.device_suricata`)
 
 They run from the moment in which the state is entered until the link goes. Each is proved by packets of our own before
 it is used, and after each traffic run it is asked what it saw; then it starts afresh.
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from pytest_netperf.errors import LinkError
 from pytest_netperf.links.cpu_group import CpuGroup
 from pytest_netperf.links.device_states import cross, find_program
+from pytest_netperf.links.device_suricata import DeviceSuricata
 
 if TYPE_CHECKING:
     from pytest_netperf.links.through_device import ThroughDevice
@@ -251,6 +253,9 @@ class DevicePrograms:
         self._group: CpuGroup | None = None
         self._limit: float | None = state.get("cpu_limit")
         self._throttled: list[int] = []
+        self._suricata: DeviceSuricata | None = None
+        if state.get("suricata_side"):
+            self._suricata = DeviceSuricata(path, state["suricata_side"], state["suricata_config"])
         if state.get("dpi_side"):
             self._programs.append(_Dpi(path, state["dpi_side"]))
         if state.get("monitoring_per_second"):
@@ -260,6 +265,7 @@ class DevicePrograms:
         """Start all, prove each; returns part -> how it was proved."""
         if self._limit is not None:
             self._group = CpuGroup(f"{self._path.index:x}", self._limit)
+        inline = {} if self._suricata is None else {"suricata": self._suricata.enter()}
         for tries_left in reversed(range(_TRIES)):
             try:
                 proofs = self._prove()
@@ -270,9 +276,11 @@ class DevicePrograms:
         self._start()
         if self._limit is not None:
             proofs["cpu_limit"] = f"the kernel says a quota of {self._limit:.0%} of one CPU for {' and '.join(proofs)}"
-        return proofs
+        return inline | proofs
 
     def _prove(self) -> dict[str, str]:
+        if not self._programs:
+            return {}
         try:
             for program in self._programs:
                 program.start(None)
@@ -310,7 +318,9 @@ class DevicePrograms:
                 facts["device_cpu_limit"] = self._limit
                 facts["device_cpu_limited"] = self._throttled[-1] - self._throttled[-2]
                 self._group.lift()  # what is left to do is no part of the measurement
-            time.sleep(max(program.settle_s for program in self._programs))
+            if self._suricata is not None:
+                facts |= self._suricata.report()
+            time.sleep(max((program.settle_s for program in self._programs), default=0.0))
             for program in self._programs:
                 facts |= {**program.saw(program.stop()), f"device_{program.part}_cpu": program.share()}
         finally:
@@ -321,6 +331,8 @@ class DevicePrograms:
 
     def close(self) -> None:
         """End all."""
+        if self._suricata is not None:
+            self._suricata.close()
         for program in self._programs:
             program.kill()
         if self._group is not None:

@@ -4,7 +4,7 @@
     firewall    nft: a stateful filter; each new connection passes all its rules
     inspection  iptables: patterns that are searched for in the payload of each packet, at one port or at both
     rate_limit  the shapers of the device's ports
-    dpi, monitoring, cpu_limit: programs that the device runs (`links.device_programs`)
+    dpi, monitoring, cpu_limit, suricata: programs that the device runs (`links.device_programs`)
 
 A state is entered when the link is up and proved, is proved by packets of its own (what the far end sees, what does not
 arrive, what the counters of the rules say), and goes with the device. It lives in the device's namespace only.
@@ -27,7 +27,7 @@ from pytest_netperf.links.queues import queues_of
 if TYPE_CHECKING:
     from pytest_netperf.links.through_device import ThroughDevice
 
-__all__ = ["cross", "enter_state", "find_program"]
+__all__ = ["cross", "enter_state", "find_program", "run_on_device"]
 
 _TABLE: Final = "netperf_state"
 _CHAIN: Final = "NETPERF"
@@ -36,7 +36,7 @@ _REFUSED_PORT: Final = 9  # discard (RFC 863): nobody measures on it
 _ANSWER_MS: Final = 150
 _TRIES: Final = 10
 _SYSTEM_PATH: Final = "/usr/local/sbin:/usr/sbin:/sbin"
-_PACKAGES: Final = {"nft": "nftables", "ndpiReader": "libndpi-bin"}
+_PACKAGES: Final = {"nft": "nftables", "ndpiReader": "libndpi-bin", "suricata": "suricata"}
 _PROGRAM_SECONDS: Final = 30
 
 
@@ -50,7 +50,7 @@ def enter_state(path: ThroughDevice, state: Mapping[str, Any]) -> dict[str, str]
         proof = enter(path, state)
         if proof is not None:
             proofs[part] = proof
-    if state.get("dpi_side") or state.get("monitoring_per_second"):
+    if state.get("dpi_side") or state.get("monitoring_per_second") or state.get("suricata_side"):
         from pytest_netperf.links.device_programs import DevicePrograms
 
         path.programs = DevicePrograms(path, state)
@@ -198,25 +198,29 @@ def cross(
 
 def _nft(path: ThroughDevice, chain: str, body: str) -> None:
     """One chain of our table; nft reads one statement a line or after a semicolon."""
-    _run(path, ["nft", "-f", "-"], f"table inet {_TABLE} {{ chain {chain} {{ {body}; }}; }}\n".replace("; ", ";\n"))
+    run_on_device(
+        path, ["nft", "-f", "-"], f"table inet {_TABLE} {{ chain {chain} {{ {body}; }}; }}\n".replace("; ", ";\n")
+    )
 
 
 def _nft_counters(path: ThroughDevice, chain: str) -> list[int]:
     """Packets that each rule of a chain counted, in their order."""
-    listed = json.loads(_run(path, ["nft", "-j", "list", "chain", "inet", _TABLE, chain]))
+    listed = json.loads(run_on_device(path, ["nft", "-j", "list", "chain", "inet", _TABLE, chain]))
     rules = [each["rule"]["expr"] for each in listed["nftables"] if "rule" in each]
     return [part["counter"]["packets"] for rule in rules for part in rule if "counter" in part]
 
 
 def _iptables(path: ThroughDevice, family: int, rules: str) -> None:
     program = "iptables-restore" if family == socket.AF_INET else "ip6tables-restore"
-    _run(path, [program, "--noflush"], rules)
+    run_on_device(path, [program, "--noflush"], rules)
 
 
 def _inspected(path: ThroughDevice, family: int, ports: Sequence[str]) -> tuple[int, list[int]]:
     """Packets that the rule of the last pattern dropped, and those that each port handed over for inspection."""
     program = "iptables-save" if family == socket.AF_INET else "ip6tables-save"
-    rules = [line.split() for line in _run(path, [program, "-c", "-t", "filter"]).splitlines() if "] -A " in line]
+    rules = [
+        line.split() for line in run_on_device(path, [program, "-c", "-t", "filter"]).splitlines() if "] -A " in line
+    ]
     counted = [(int(rule[0].split(":")[0].lstrip("[")), rule[2:]) for rule in rules]
     dropped = [packets for packets, rule in counted if rule[0] == _CHAIN]
     return dropped[-1], [sum(packets for packets, rule in counted if port in rule) for port in ports]
@@ -235,7 +239,7 @@ def find_program(name: str) -> str:
     return program
 
 
-def _run(path: ThroughDevice, argv: Sequence[str], text: str = "") -> str:
+def run_on_device(path: ThroughDevice, argv: Sequence[str], text: str = "") -> str:
     """Run a program in the namespace of the device, with this text on its input; returns its output."""
     program = find_program(argv[0])
     options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": _PROGRAM_SECONDS, "check": False}
