@@ -76,6 +76,7 @@ def add_options(parser: pytest.Parser) -> None:
     )
     option("batch", True, "NAME", "Batch that is written on the acceptance sheets")
     option("operator", True, "NAME", "Operator who is written on the acceptance sheets")
+    option("authoriser", True, "NAME", "Who authorises the acceptance sheets (ISO/IEC 17025), written on them")
     option("customer", True, "NAME", "Customer who is written on the acceptance sheets")
     option("suite", True, "NAME", "Test suite that is written on the acceptance sheets; default: name of the rootdir")
     option("suite-version", True, "TEXT", "Version of the test suite that is written on the acceptance sheets")
@@ -152,6 +153,7 @@ class Options:
     """Serials; empty is every device of the bench."""
     batch: str | None = None
     operator: str | None = None
+    authoriser: str | None = None
     customer: str | None = None
     suite: str | None = None
     """Name of the test suite, for the sheet; None: that of the rootdir."""
@@ -227,6 +229,7 @@ class Options:
             devices=_serials(config.getoption("--netperf-device"), wrong),
             batch=read("batch", as_name, None),
             operator=read("operator", as_name, None),
+            authoriser=read("authoriser", as_name, None),
             customer=read("customer", as_name, None),
             suite=read("suite", as_name, None),
             suite_version=read("suite-version", as_name, None),

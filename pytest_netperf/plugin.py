@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_netperf import attempts, collection, history, interrupt, live_view, options, plans, recorder, tester_check
+from pytest_netperf.attach import netperf_attach
 from pytest_netperf.device_states import DeviceStates
 from pytest_netperf.errors import ConfigError, MarkError
 from pytest_netperf.fixtures import PLAN, PROBLEM, SESSION, iperf3, netperf_device, netperf_link, netperf_record
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_netperf.judge.limits import Limit
     from pytest_netperf.judge.method import Method
 
-__all__ = ["iperf3", "netperf_device", "netperf_link", "netperf_record"]
+__all__ = ["iperf3", "netperf_attach", "netperf_device", "netperf_link", "netperf_record"]
 
 LIMITS = pytest.StashKey["tuple[Limit, ...]"]()
 

@@ -87,9 +87,19 @@ def rows_of(
     if UNSTATED not in plan.keys:
         rows += _information(plan, run, trials, rule)
     return [
-        msgspec.structs.replace(_worsened(row, ending), attempt=attempt, started_at=started_at, duration_s=duration_s)
+        msgspec.structs.replace(
+            _worsened(_with_files(row, run), ending), attempt=attempt, started_at=started_at, duration_s=duration_s
+        )
         for row in rows
     ]
+
+
+def _with_files(row: Row, run: TestRun) -> Row:
+    """With the files that its test attached."""
+    if not run.attached:
+        return row
+    evidence = msgspec.structs.replace(row.evidence, files=tuple(run.attached))
+    return msgspec.structs.replace(row, evidence=evidence)
 
 
 def unjudged(plan: ItemPlan, reason: str, attempt: int) -> list[Row]:

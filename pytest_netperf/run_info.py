@@ -74,6 +74,7 @@ def run_info(
             }
         ),
         operator=options.operator,
+        authoriser=options.authoriser,
         customer=options.customer,
         batch=options.batch,
         partial=_partial(config),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pytest_netperf.live.progress import Progress
     from pytest_netperf.observe.measure import Measurement
     from pytest_netperf.record.history_store import HistoryKey, HistoryStore
+    from pytest_netperf.record.identification import EvidenceFile
     from pytest_netperf.record.schema import TesterReference
     from pytest_netperf.record.stretch import Stretch
     from pytest_netperf.traffic.engine import Engine
@@ -80,6 +81,7 @@ class TestRun:
     calls: list[TrafficCall] = field(default_factory=list)
     recorded: list[Recorded] = field(default_factory=list)
     failures: list[tuple[Workload, NetperfError]] = field(default_factory=list)
+    attached: list[EvidenceFile] = field(default_factory=list)
     over: bool = False
     """Whether the test is judged: what is measured later would be in no row."""
 

@@ -50,7 +50,7 @@ def read_folder(folder: Path, names: dict[str, RowName], problems: list[str], re
                 problems.append(f"{shown} is a sheet that was half written; its rows are in the journal.")
         for name in sorted(files):
             path = Path(where, name)
-            if path.parent.parent.name == EVIDENCE and name != "sheet.json":
+            if (path.parent.parent.name == EVIDENCE and name != "sheet.json") or name.startswith("attached-"):
                 continue
             if path.suffix == ".jsonl" and path.parent.name == "journals":
                 journals.append(path)

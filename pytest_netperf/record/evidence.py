@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from pytest_netperf.record.identification import EvidenceFile
+
 __all__ = ["Evidence", "Run", "SeriesPoint"]
 
 
@@ -45,5 +47,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One sentence each: what was seen, what it means, what to do next."""
     documents: dict[str, str] = {}
     """Raw tool output, untouched: client, server."""
+    files: tuple[EvidenceFile, ...] = ()
+    """Files that the test attached, with copies in the output folder and beside the sheet. From netperf_attach."""
     runs: tuple[Run, ...] = ()
     """Every run of a repeated measurement, in their order; the rest is then that of the slowest, or the worst."""

@@ -8,10 +8,12 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
-from pytest_netperf.record.canonical import sha256
-from pytest_netperf.record.schema import EvidenceFile
+import msgspec
 
-__all__ = ["FOLDER", "keep_file", "take_along"]
+from pytest_netperf.record.canonical import sha256
+from pytest_netperf.record.schema import EvidenceFile, Row
+
+__all__ = ["FOLDER", "attached_files", "keep_data", "keep_file", "take_along"]
 
 FOLDER = "evidence"
 
@@ -25,15 +27,30 @@ def keep_file(output: Path, what: str, path: Path) -> EvidenceFile | None:
         data = Path(path).read_bytes()
     except OSError:
         return None
+    return msgspec.structs.replace(keep_data(output, what, Path(path).name, data), name=str(path))
+
+
+def keep_data(output: Path, what: str, name: str, data: bytes) -> EvidenceFile:
+    """The same of what is in memory; ``name`` is that of a file, without folders."""
     digest = sha256(data)
-    name = f"{FOLDER}/{digest}/{Path(path).name}"
+    place = f"{FOLDER}/{digest}/{name}"
     return EvidenceFile(
         what=what,
-        name=str(path),
+        name=name,
         sha256=digest,
         bytes=len(data),
-        copy=name if _written(Path(output) / name, data) else None,
+        copy=place if _written(Path(output) / place, data) else None,
     )
+
+
+def attached_files(rows: Iterable[Row]) -> dict[str, EvidenceFile]:
+    """Name beside the sheet -> file, of what tests attached, each content under each of its names once."""
+    found: dict[str, EvidenceFile] = {}
+    for row in rows:
+        for evidence in (row.evidence, *(attempt.evidence for attempt in row.attempts)):
+            for file in evidence.files:
+                found[f"attached-{file.sha256[:8]}-{file.name}"] = file
+    return found
 
 
 def take_along(files: Iterable[EvidenceFile], output: Path, other: Path) -> None:

@@ -140,6 +140,7 @@ def _build_sheet(
         conditions=run.conditions,
         reference=run.reference,
         operator=run.operator,
+        authoriser=run.authoriser,
         started_at=run.started_at,
         finished_at=end.finished_at,
         waivers=waivers,

@@ -296,6 +296,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     conditions: dict[str, Any] = {}
     """profile, duration_s, omit_s, measurement_slots ..."""
     operator: str | None = None
+    authoriser: str | None = None
     customer: str | None = None
     batch: str | None = None
     partial: str | None = None
@@ -347,6 +348,8 @@ class Sheet(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """What the tester can do without the device, for the speeds and MTUs of this run. From the tester reference."""
     operator: str | None = None
     """Who ran it. From --netperf-operator."""
+    authoriser: str | None = None
+    """Who authorises the sheet (ISO/IEC 17025, 7.8.2.1 o): named, not signed. From --netperf-authoriser."""
     started_at: str
     """Start of the run, UTC, ISO 8601."""
     finished_at: str | None = None

@@ -15,6 +15,7 @@ import msgspec
 from pytest_netperf.errors import RecordError
 from pytest_netperf.record.canonical import sha256
 from pytest_netperf.record.chain import Chain, check_chain
+from pytest_netperf.record.evidence_store import attached_files
 from pytest_netperf.record.journal_event import WrittenSheet
 from pytest_netperf.record.journal_reader import JournalContents, read_journal
 from pytest_netperf.record.ledger import build_sheets
@@ -140,7 +141,7 @@ def _sums(path: Path) -> Iterator[Finding]:
 
 
 def _evidence(sheet: Sheet, output: Path) -> Iterator[Finding]:
-    for file in sheet.files:
+    for file in (*sheet.files, *attached_files(sheet.rows).values()):
         if file.copy is None:
             yield Finding("open", f"no copy of the {file.what} was kept ({file.name}); its digest is {file.sha256}")
             continue

@@ -52,6 +52,7 @@ def certificate(sheet: Sheet, w: Words) -> list[tuple[str, str]]:
         ("uncertainty", w("certificate.uncertainty_text")),
         ("conformity", statement(sheet, w)),
         ("only", w("certificate.only_text")),
+        *([("authoriser", sheet.authoriser)] if sheet.authoriser else []),
     ]
     return [(w(f"certificate.{name}"), text) for name, text in lines]
 

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from pytest_netperf.judge.run_to_run import SOURCE
 from pytest_netperf.judge.verdict import Verdict, has_a_say
 from pytest_netperf.quantities import format_value
+from pytest_netperf.record.evidence_store import attached_files
 from pytest_netperf.record.schema import Attempt, Row, Sheet
 from pytest_netperf.record.wording import (
     conditions_text,
@@ -85,7 +86,7 @@ def page_context(sheet: Sheet, *, json_sha256: str, words: Words | None = None) 
                 (w("tables.conditions"), sheet.conditions),
                 (w("tables.station"), _plain(sheet.station)),
                 (w("tables.software"), sheet.software),
-                (w("tables.files"), {f"{each.what} {each.name}": each.sha256 for each in sheet.files}),
+                (w("tables.files"), _files(sheet)),
                 (w("tables.reference"), reference_table(sheet.reference, w)),
             )
             if table
@@ -139,6 +140,12 @@ def _notes(sheet: Sheet, w: Words) -> list[dict[str, Any]]:
         }
         for number, ((verdict, reason, next_step), group) in enumerate(groups.items(), start=1)
     ]
+
+
+def _files(sheet: Sheet) -> dict[str, str]:
+    """What the result rests on, and what tests attached, as it is called beside the sheet."""
+    files = {f"{each.what} {each.name}": each.sha256 for each in sheet.files}
+    return files | {f"{each.what} {name}": each.sha256 for name, each in attached_files(sheet.rows).items()}
 
 
 def _information(row: Row, group: list[Row], w: Words) -> str:

@@ -16,6 +16,7 @@ import msgspec
 
 from pytest_netperf.errors import RecordError
 from pytest_netperf.record.canonical import sha256
+from pytest_netperf.record.evidence_store import attached_files
 from pytest_netperf.record.manifest import SUMS
 from pytest_netperf.record.schema import Sheet
 from pytest_netperf.record.sheet_file import folder_name, sealed, sheet_bytes
@@ -70,13 +71,20 @@ def write_sheet(sheet: Sheet, output_dir: Path, *, form: SheetForm | None = None
     wanted = sheet_folder(output_dir, sheet.device.serial, sheet.run_id)
     parent, name = wanted.parent, wanted.name
     files, problems = _render(sheet, form or SheetForm())
+    attached, unread = _attached(sheet, Path(output_dir))
+    problems += unread
     partial = parent / f".{name}.{secrets.token_hex(4)}.partial"
     try:
         partial.mkdir(parents=True)
         try:
             for kind, data in files.items():
                 _write_synced(partial / f"sheet.{kind}", data)
-            sums = "".join(f"{sha256(data)}  sheet.{kind}\n" for kind, data in files.items())
+            for beside, data in attached.items():
+                _write_synced(partial / beside, data)
+            sums = "".join(
+                f"{sha256(data)}  {beside}\n"
+                for beside, data in ({f"sheet.{kind}": data for kind, data in files.items()} | attached).items()
+            )
             _write_synced(partial / SUMS, sums.encode())
             _sync_folder(partial)
             folder = _claim(partial, parent, name)
@@ -111,6 +119,21 @@ def _render(sheet: Sheet, form: SheetForm) -> tuple[dict[str, bytes], list[str]]
         except Exception as error:  # noqa: BLE001 - a template of the user's may raise anything
             problems.append(f"sheet.{kind} of device {sheet.device.serial}: {type(error).__name__}: {error}")
     return files, problems
+
+
+def _attached(sheet: Sheet, output: Path) -> tuple[dict[str, bytes], list[str]]:
+    """What tests attached, by its name beside the sheet, and what of it is not there any more."""
+    found: dict[str, bytes] = {}
+    problems: list[str] = []
+    for name, file in attached_files(sheet.rows).items():
+        try:
+            if file.copy is None:
+                raise OSError("no copy of it could be kept")
+            found[name] = (output / file.copy).read_bytes()
+        except OSError as error:
+            why = error.strerror or error
+            problems.append(f"the file {file.name} that a test attached is not beside the sheet: {why}")
+    return found, problems
 
 
 def _html(sheet: Sheet, data: bytes, form: SheetForm) -> bytes:

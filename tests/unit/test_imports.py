@@ -15,7 +15,7 @@ ROOMS = ("bench", "remote", "links", "traffic", "observe", "judge", "record", "s
 """In the order in which data flows; a module imports from its own room and from earlier ones."""
 FOR_ALL = {"errors", "quantities", "units", "physics"}
 JOINTS = {
-    "attempts", "baseline_cli", "batch_cli", "bench_check", "bench_cli", "bench_init", "cli", "collection",
+    "attach", "attempts", "baseline_cli", "batch_cli", "bench_check", "bench_cli", "bench_init", "cli", "collection",
     "conformance", "device_states", "doctor", "doctor_cli", "engines", "export_cli", "fixtures", "history",
     "hookspecs", "live", "live_view", "long_runs", "marks", "method_mark", "new_cli", "option_values", "options",
     "plans", "plugin", "probes", "recorder", "reference", "rows", "run_info", "screening", "selftest", "selftest_cli",
