@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from real_sshd import SshHost
 from suricata_stand_in import stand_in
 
 from pytest_netperf.errors import ConfigError, LinkError, ServiceMissingError
 from pytest_netperf.links.device_states import cross, enter_state
 from pytest_netperf.links.kernel import has_capabilities
 from pytest_netperf.links.routed import RoutedPath
+from pytest_netperf.remote.ssh import connect
 from pytest_netperf.remote.suricata import PATTERN, Suricata
 
 pytestmark = [pytest.mark.netns, pytest.mark.skipif(not has_capabilities(), reason="needs root to make namespaces")]
@@ -112,6 +114,19 @@ def test_started_asked_and_stopped(config, tmp_path):
     service = Suricata(shell, start=own, stop=f"kill -INT $(cat {tmp_path}/pid)", socket=f"{tmp_path}/own")
     assert service.start().startswith("Suricata 7.0.10, up for")
     assert service.stop() == "Suricata was told to end, and does not answer any more"
+
+
+def test_over_ssh(config, tmp_path):
+    """A real sshd on a host of its own, on which the stand-in is what is installed."""
+    programs = stand_in(tmp_path / "bin")
+    with SshHost(tmp_path / "host", environment=f"PATH={programs}:/usr/bin:/bin") as host, connect(host.target) as box:
+        suricata = Suricata(box, interfaces=[host.port_there], config=config, folder=str(tmp_path / "far"))
+        assert suricata.start().startswith("Suricata 7.0.10, up for ")
+        assert suricata.packets() == 5
+        assert suricata.stop() == "Suricata was told to end, and does not answer any more"
+        (programs / "suricata").unlink()
+        with pytest.raises(ServiceMissingError, match="is not installed where this state needs it"):
+            suricata.start()
 
 
 @pytest.mark.parametrize(
