@@ -39,8 +39,8 @@ class OtherTerminal:
         self.width = shutil.get_terminal_size().columns
 
     def section(self, title: str, sep: str = "=") -> None:
-        """A line with a title in its middle."""
-        self.write_line(f" {title} ".center(self.width - 1, sep))
+        """A line with a title in its middle, below whatever stands in this one."""
+        self.write_line("\n" + f" {title} ".center(self.width - 1, sep))
 
     def write_line(self, line: str, **markup: bool) -> None:  # noqa: ARG002 - the markup is left out
         """A line."""

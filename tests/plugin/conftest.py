@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import itertools
 import json
+import os
+import pty
 import re
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,11 +101,31 @@ class Project:
         )  # fmt: skip
         return Run(done.returncode, done.stdout, output)
 
+    def on_terminal(self, *arguments: str) -> Run:
+        """As `run`, with a terminal of 120 columns instead of a pipe; the text has its escape sequences."""
+        output = self.path / f"results-{next(self._numbers)}"
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST_")}
+        with subprocess.Popen(
+            [sys.executable, "-m", "pytest", f"--netperf-output={output}", *arguments],
+            cwd=self.path,
+            env={**outside, "TERM": "xterm", "COLUMNS": "120", "PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+        ) as process:
+            os.close(theirs)
+            shown = b""
+            with contextlib.suppress(OSError):  # the other side is closed
+                while piece := os.read(ours, 65536):
+                    shown += piece
+        os.close(ours)
+        return Run(process.returncode, shown.decode(), output)
+
     def process(
         self, *command: str, env: Mapping[str, str] | None = None, wrap: tuple[str, ...] = ()
     ) -> subprocess.CompletedProcess[str]:
-        import os
-
         # The pytest of a test is not a worker of the pytest that runs the tests.
         outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST_")}
         return subprocess.run(

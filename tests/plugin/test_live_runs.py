@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import subprocess
-import sys
-
 import pytest
 
 pytest_plugins = ["pytester"]
@@ -43,28 +38,9 @@ def test_quiet_is_quiet(running, arguments):
 
 def test_a_terminal_has_a_table_that_goes_away(running):
     pytest.importorskip("rich")
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "pytest", "test_long.py"],
-        cwd=running.path,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "120"},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    ) as process:
-        os.close(theirs)
-        shown = b""
-        while True:
-            try:
-                piece = os.read(ours, 65536)
-            except OSError:  # the other side is closed
-                break
-            if not piece:
-                break
-            shown += piece
-    os.close(ours)
-    text = shown.decode()
-    assert process.returncode == 0, text
+    run = running.on_terminal("test_long.py")
+    text = run.text
+    assert run.code == 0, text
     assert "━" in text
     assert "2 of 3 s" in text
     after = text[text.rindex("━") :]
