@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
 
     clean = commands.add_parser(
-        "clean", help="bring home ports that killed runs left, and remove the namespaces that --netperf-keep left"
+        "clean", help="bring home ports and put back devices that killed runs left, remove what --netperf-keep kept"
     )
     clean.add_argument("--dry-run", action="store_true", help="only say what would be removed")
 
@@ -177,20 +177,24 @@ def _import(files: list[Path], as_json: bool) -> int:
 
 
 def _clean(dry_run: bool) -> int:
+    from pytest_netperf.device_states import rescue_devices
     from pytest_netperf.links.leftovers import kept_namespaces, remove_namespace
     from pytest_netperf.links.port_rescue import rescue_left_ports
 
     rescued = rescue_left_ports(dry_run=dry_run)  # first: a port may be in one of those namespaces
     for port in rescued:
         print(f"{'would bring home ' if dry_run else ''}{port.text}", file=sys.stderr if port.problems else sys.stdout)
+    devices = rescue_devices(dry_run=dry_run)
+    for text, wrong in devices:
+        print(text, file=sys.stderr if wrong else sys.stdout)
     names = kept_namespaces()
     for name in names:
         print(f"{'would remove' if dry_run else 'removing'} namespace {name}")
         if not dry_run:
             remove_namespace(name)
-    if not names and not rescued:
+    if not names and not rescued and not devices:
         print("nothing to remove")
-    return 1 if any(port.problems for port in rescued) else 0
+    return 1 if any(port.problems for port in rescued) or any(wrong for _, wrong in devices) else 0
 
 
 if __name__ == "__main__":

@@ -184,7 +184,8 @@ class Iperf3:
                     soak=call.profile is not None and call.profile.name == "soak",
                     keep=keeper_of(self._session, running, workload),
                 )
-                call.runs.append(measurement)
+                lost = self._session.device_state_lost(self.link.plan)
+                call.runs.append(measurement if lost is None else measurement.with_state_lost(lost))
         except NetperfError as error:
             running.failures.append((workload, error))
             raise

@@ -300,6 +300,10 @@ class NetperfSession:
         if self.device_states is not None:
             self.device_states.enter(plan)
 
+    def device_state_lost(self, plan: LinkPlan) -> str | None:
+        """What is wrong behind a measurement with the state in which a real device was."""
+        return None if self.device_states is None else self.device_states.after(plan)
+
     def device_state_facts(self, plan: LinkPlan | None) -> dict[str, str]:
         """How the state of a real device was proved, for the evidence."""
         proof = self.device_states.proof(plan) if self.device_states is not None and plan is not None else None

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pytest_netperf.bench.builtin import host_name
+from pytest_netperf.bench.device_login import read_login
 from pytest_netperf.bench.device_state import read_state
 from pytest_netperf.bench.fault_table import parse_fault
 from pytest_netperf.bench.identity import read_identity
@@ -160,10 +161,11 @@ def _device(table: TomlTable) -> Device:
     identity = read_identity(table)
     links = tuple(_link(link) for link in table.tables("link"))
     states = tuple(read_state(state) for state in table.tables("state"))
+    login = read_login(table, states)
     for key, names in (("link", [link.name for link in links]), ("state", [state.name for state in states])):
         _repeated(table.mistakes, f"{table.path}.{key}", "name", names)
     table.close()
-    return Device(serial=serial, model=model, batch=batch, **identity, links=links, states=states)
+    return Device(serial=serial, model=model, batch=batch, **identity, **login, links=links, states=states)
 
 
 def _link(table: TomlTable) -> LinkSpec:

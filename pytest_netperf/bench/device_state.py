@@ -1,14 +1,17 @@
 """States of a device: what a ``[[device.state]]`` table says, and how a simulated device is put in one.
 
 A state has a name that tests ask for (``netperf_link(device_state="ips")``). What stands beside the name is how a
-simulated device does it; a real one is brought there by the hook `pytest_netperf_device_state`.
+simulated device does it; a real one is brought there by the hook `pytest_netperf_device_state`, by commands over ssh
+that stand there too, or by those that its operating system has for it (`bench.device_os`).
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
+from pytest_netperf.bench.state_commands import StateCommands, read_commands
 from pytest_netperf.bench.toml_table import TomlTable, shown
 from pytest_netperf.quantities import parse_rate
 from pytest_netperf.units import parse_ratio
@@ -21,6 +24,7 @@ MOST_RULES: Final = 10_000
 MOST_READINGS: Final = 1000
 LEAST_CPU: Final = 0.01
 _JUMBO: Final = (68, 65534)
+_SERVICE: Final = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +48,10 @@ class DeviceState:
     """How often a program reads the counters and the connections, as a traffic graph does; None: it does not run."""
     cpu_limit: float | None = None
     """The share of one CPU that both programs may take together."""
+    service: str | None = None
+    """A service of a real device, which its operating system starts and stops."""
+    commands: StateCommands | None = None
+    """What a real device is told over ssh, where that is not what its operating system has for it."""
     largest_mtu: int | None = None
     """Above this MTU in bytes the state does not exist, for ``reason``."""
     reason: str | None = None
@@ -94,6 +102,9 @@ def read_state(table: TomlTable) -> DeviceState:
     rate = table.quantity("rate_limit", parse_rate, "1.2 Gbps")
     dpi, monitoring = table.table("dpi"), table.table("monitoring")
     cpu = table.quantity("cpu_limit", parse_ratio, "25 %")
+    service, commands = table.text("service"), read_commands(table)
+    if service is not None and not _SERVICE.fullmatch(service):
+        table.wrong("service", f'{shown(service)} is not the name of a service, such as "suricata"')
     nothing = table.table("not_applicable")
     table.close()
     state = DeviceState(
@@ -108,6 +119,8 @@ def read_state(table: TomlTable) -> DeviceState:
             monitoring, "per_second", 1, MOST_READINGS, "readings", "how often it reads, such as per_second = 50"
         ),
         cpu_limit=cpu,
+        service=service,
+        commands=commands,
         largest_mtu=_required_integer(
             nothing,
             "mtu_above",

@@ -288,6 +288,12 @@ class Device:
     links: tuple[LinkSpec, ...] = ()
     states: tuple[DeviceState, ...] = ()
     """Those that the bench file describes; `bench.plan.states_of` has all."""
+    ssh: SshTarget | None = None
+    """How the device itself is told to change its state."""
+    system: str | None = None
+    """Its operating system, one of those with ready commands (`bench.device_os`)."""
+    sides: tuple[str, str] | None = None
+    """What it calls its own interfaces at ends a and b of its links."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from typing import Final
 
 from pytest_netperf.judge import (
     doubt_bus,
+    doubt_device,
     doubt_far,
     doubt_heat,
     doubt_iperf3,
@@ -43,6 +44,7 @@ _RATES: Final = frozenset({"throughput", "frame_rate", "wire_rate"})
 
 RULES: Final[tuple[Callable[[Scene], Iterator[Doubt]], ...]] = (
     *path.RULES,
+    *doubt_device.RULES,
     *doubt_link.RULES,
     *doubt_port.RULES,
     *doubt_bus.RULES,
@@ -58,6 +60,7 @@ RULES: Final[tuple[Callable[[Scene], Iterator[Doubt]], ...]] = (
 
 KNOWN: Final[tuple[KnownDoubt, ...]] = (
     *path.DOUBTS,
+    *doubt_device.DOUBTS,
     *doubt_link.DOUBTS,
     *doubt_port.DOUBTS,
     *doubt_bus.DOUBTS,

@@ -51,6 +51,12 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     def frame_loss_ratio(self) -> float | None:  # noqa: D102
         return self.result.frame_loss_ratio
 
+    def with_state_lost(self, problem: str) -> Measurement:
+        """The same, of a device that was not in its state any more when it was over."""
+        return msgspec.structs.replace(
+            self, observation=msgspec.structs.replace(self.observation, device_state_lost=problem)
+        )
+
     def __repr__(self) -> str:
         rate = self.throughput_bps
         shown = "no received rate" if rate is None else format_value(rate, "bit/s")

@@ -256,6 +256,9 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     device_before: dict[str, PortCounters] = {}
     """Of the ports of a simulated device in the middle ("device_a", "device_b"); empty where there is none."""
     device_after: dict[str, PortCounters] = {}
+    device_state_lost: str | None = None
+    """Why a real device was not in its state any more when the run was over, in its own words; None: it was, as far as
+    anybody can ask it."""
     device_programs: dict[str, Any] = {}
     """What the programs of a simulated device saw (`links.device_programs`), as facts; empty where none runs."""
     cpu_busy: tuple[float, ...] = ()
