@@ -8,9 +8,11 @@ A fenced block says by its first line what it is:
     python run            run as a script
     python                compiled
     toml bench, limits, waivers    read by the parser of that file
+    toml                lines of such a file, valid TOML
     ini                   an ini file whose netperf_ keys exist
     console               lines behind "$ " are commands whose netperf options exist
     json                  valid JSON
+    yaml                  a part of a file in conftest_examples
     text                  anything else
 """
 
@@ -125,8 +127,8 @@ def first_codes(name: str, heading: str | None = None) -> list[str]:
 
 KINDS = {
     "python test", "python test bench", "python conftest", "python run", "python", "toml bench", "toml limits",
-    "toml waivers", "ini",
-    "console", "json", "text",
+    "toml waivers", "toml", "ini",
+    "console", "json", "yaml", "text",
 }  # fmt: skip
 
 
@@ -208,6 +210,11 @@ def test_waivers_files_are_read(block: Block) -> None:
     assert parse_waivers(block.text, block.where)
 
 
+@of_kind("toml")
+def test_lines_of_a_file_are_toml(block: Block) -> None:
+    assert tomllib.loads(block.text)
+
+
 @of_kind("toml limits")
 def test_limits_file_is_accepted(block: Block) -> None:
     assert parse_limits_file(block.text, block.where)
@@ -224,6 +231,11 @@ def test_ini_keys_exist(block: Block) -> None:
 @of_kind("json")
 def test_json_is_valid(block: Block) -> None:
     json.loads(block.text)
+
+
+@of_kind("yaml")
+def test_yaml_is_that_of_an_example(block: Block) -> None:
+    assert [path.name for path in ROOT.glob("conftest_examples/*/*.yml") if block.text in path.read_text("utf-8")]
 
 
 @of_kind("console")
