@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_netperf.bench.ssh_target import SshTarget
 from pytest_netperf.errors import ConfigError
+from pytest_netperf.observe.over_ssh import ssh_cpu, ssh_temperature
 from pytest_netperf.observe.probe import Probe
 from pytest_netperf.observe.sensors import hwmon, sensors
 from pytest_netperf.observe.snmp import snmp, snmp_cpu, snmp_temperature
@@ -20,7 +22,18 @@ if TYPE_CHECKING:
 
     from pytest_netperf.collection import ItemPlan
 
-__all__ = ["Probe", "hwmon", "probes_of", "sensors", "snmp", "snmp_cpu", "snmp_temperature"]
+__all__ = [
+    "Probe",
+    "SshTarget",
+    "hwmon",
+    "probes_of",
+    "sensors",
+    "snmp",
+    "snmp_cpu",
+    "snmp_temperature",
+    "ssh_cpu",
+    "ssh_temperature",
+]
 
 
 def probes_of(item: pytest.Item, plan: ItemPlan) -> tuple[Probe, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 from pytest_netperf.errors import ConfigError
 from pytest_netperf.observe.probe import Probe
 
-__all__ = ["hwmon", "sensors"]
+__all__ = ["hottest_of_sensors", "hwmon", "sensors"]
 
 _HWMON = Path("/sys/class/hwmon")
 
@@ -54,8 +54,8 @@ def sensors(
 ) -> Probe:
     """The hottest sensor that ``sensors -j`` (lm-sensors) prints, in degrees Celsius.
 
-    ``command`` may ask another machine: ``["ssh", "root@192.0.2.1", "sensors", "-j"]``. The probe fails when the
-    command does, or prints no temperature.
+    ``command`` may ask another machine; `observe.over_ssh.ssh_temperature` does so with one login. The probe fails when
+    the command does, or prints no temperature.
     """
     if isinstance(command, str) or not command or not all(isinstance(word, str) for word in command):
         raise ConfigError(f"sensors({command!r}): expected a list of a program and its arguments")
@@ -70,10 +70,15 @@ def sensors(
         if done.returncode:
             said = (done.stderr.strip() or done.stdout.strip() or "it says nothing").splitlines()[0]
             raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {said}")
-        return _hottest(dict(_of_chips(done.stdout)), chip, f"{' '.join(command)} prints")
+        return hottest_of_sensors(done.stdout, chip, f"{' '.join(command)} prints")
 
     name = f"{' '.join(command)}{f', {chip}' if chip else ''}"
     return Probe(quantity=quantity, read=read, unit="degC", name=name, during=during, every_s=every_s)
+
+
+def hottest_of_sensors(text: str, chip: str | None, where: str) -> float:
+    """The hottest sensor in the output of ``sensors -j``; RuntimeError when there is none. ``where`` says whose."""
+    return _hottest(dict(_of_chips(text)), chip, where)
 
 
 def _of_chips(text: str) -> Iterator[tuple[str, list[float]]]:
