@@ -47,14 +47,14 @@ class FarEndpoint(Endpoint):
             self._require(words[0])
         if env:
             words = ["env", *(f"{name}={value}" for name, value in env.items()), *words]
-        return self.supervise(self._host.command('exec "$@"', *words))
+        return self.supervise(self._host.command('exec "$@"', *words), called=words[0])
 
     def _require(self, program: str) -> None:
         if self._host.ask('command -v "$1" >/dev/null || echo missing', program).strip():
             raise LinkError(f"cannot run {program!r} at end b: {self._host.name} has no such program in its PATH")
 
-    def supervise(self, words: list[str]) -> Process:
-        """Start a program that ends with us. Raises SshError."""
+    def supervise(self, words: list[str], *, called: str) -> Process:
+        """Start a program that ends with us; ``called`` is its name in messages. Raises SshError."""
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
         readers, writers = [read for read, _ in pipes], [write for _, write in pipes]
         try:
@@ -63,7 +63,7 @@ class FarEndpoint(Endpoint):
             for fd in readers:
                 os.close(fd)
             raise
-        return Process(control, words, (0, 0), *readers)
+        return Process(control, [called, *words[1:]], (0, 0), *readers)
 
     def socket(self, *_: Any, **__: Any) -> NoReturn:
         """Not there. Raises LinkError."""
@@ -159,6 +159,11 @@ class RemoteLink(Link):
             super().close()
         finally:
             self.lost()
+
+    @property
+    def is_lost(self) -> bool:
+        """See `Link`."""
+        return not self._host.connection.is_open
 
     def lost(self) -> None:
         """The near end is gone already: end what runs at the far end, and the connection. Safe to repeat."""

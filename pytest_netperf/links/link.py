@@ -275,6 +275,11 @@ class Link:
         where it is this machine."""
         return None
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether it cannot be used any more, whatever the keeper knows."""
+        return False
+
     def lost(self) -> None:
         """The keeper is gone, and the link with it: let go of what else belongs to it."""
 

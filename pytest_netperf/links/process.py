@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from pytest_netperf.errors import KeeperError, NetperfError
+from pytest_netperf.errors import KeeperError, NetperfError, SshError
 
 __all__ = ["Holder", "Process"]
 
@@ -116,7 +116,7 @@ class Process:
         """End the process group: SIGINT, a short grace to let it say its last words, then SIGKILL. Safe to repeat."""
         if self._over:
             return
-        with contextlib.suppress(KeeperError):  # then it has ended already
+        with contextlib.suppress(KeeperError, SshError):  # then it has ended already
             if self.returncode is None:
                 self.send_signal(signal.SIGINT)
                 self.wait(grace)

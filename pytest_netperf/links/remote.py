@@ -129,7 +129,7 @@ def _with_mtu(end: FarEndpoint, host: FarHost, port: FarPort, mtu: int) -> Proce
     """The program that gives the far port another MTU while it runs; None where it has it. Raises LinkError."""
     if port.mtu == mtu:
         return None
-    process = end.supervise(host.hold_mtu(port.interface, mtu))
+    process = end.supervise(host.hold_mtu(port.interface, mtu), called="what sets the MTU")
     deadline = time.monotonic() + _HOLD_SECONDS
     while "held" not in process.stdout:
         if process.wait(0.02) or time.monotonic() > deadline:

@@ -40,10 +40,12 @@ def explain(error: Exception, target: SshTarget, command: str | None = None) -> 
             said = f"{error.filename} cannot be read: {os.strerror(error.errno or 0)}; it should hold"
             what = "our private key" if target.key is not None and error.filename == target.key else "keys of hosts"
             return SshError(f"{target}: {said} {what}", "key")
+        case asyncssh.ChannelOpenError() if error.code == asyncssh.OPEN_CONNECT_FAILED:
+            return SshError(f"{target}: the connection was lost: it does not answer any more", "lost")
         case asyncssh.ChannelOpenError():
             return SshError(f"{target}: the server does not let us run commands: {error}", "refused")
         case asyncssh.ConnectionLost() | BrokenPipeError() | ConnectionResetError():
-            when = "before anybody was logged in" if command is None else f"while `{command}` ran"
+            when = "before anybody was logged in" if command is None else f"while {command} ran"
             return SshError(f"{target}: the connection was lost {when}: {error}", "lost")
         case OSError():
             said = os.strerror(error.errno) if error.errno else str(error)

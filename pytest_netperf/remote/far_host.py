@@ -130,7 +130,7 @@ class FarHost:
 
     def ask(self, script: str, *arguments: str) -> str:
         """What a script prints there. Raises SshError or LinkError."""
-        answer = self.connection.run(self.command(script, *arguments), timeout=_SECONDS)
+        answer = self.connection.run(self.command(script, *arguments), timeout=_SECONDS, called="what we asked it")
         if answer.status:
             said = (answer.stderr or answer.stdout).strip()[-300:] or f"status {answer.status}"
             where = "" if self.namespace is None else f" in its network namespace {self.namespace!r}"

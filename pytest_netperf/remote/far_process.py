@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 __all__ = ["FarControl", "start", "supervised"]
 
 _START_SECONDS: Final = 10.0
-_BEAT_SECONDS: Final = 5.0
+_BEAT_SECONDS = 5.0
 _SILENCE_SECONDS: Final = 30
 _BY_SIGNAL: Final = 128  # and the number of it: what a shell says of a program that was killed
 
-# "$@" is the program. Its watchers hold none of its pipes, so that the session ends with it. `0` is no signal: a beat.
+# "$@" is the program. Nobody else holds its pipes: the session ends with it, and no shell dies of what it has to say
+# when they are closed. `0` is no signal: a beat.
 _BESIDE: Final = """
 exec 3<&0 </dev/null
 end() { kill -TERM $p; sleep 2; kill -KILL $p; }
@@ -38,9 +39,9 @@ end() { kill -TERM $p; sleep 2; kill -KILL $p; }
 { n=0; trap n=0 USR1
   while [ $n -lt SILENCE ]; do sleep 1; n=$((n+1)); done; end; } >/dev/null 2>&1 3<&- & t=$!
 { while read -r s <&3; do kill -USR1 $t; kill -"$s" $p; done; end; } >/dev/null 2>&1 & w=$!
-exec 3<&-
+exec 3<&- >/dev/null 2>&1
 wait $p; s=$?
-kill -KILL $w $t 2>/dev/null
+kill -KILL $w $t
 exit $s
 """
 

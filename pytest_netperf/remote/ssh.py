@@ -36,10 +36,11 @@ __all__ = ["SshAnswer", "SshConnection", "SshError", "SshTarget", "connect"]
 
 T = TypeVar("T")
 
-_KEEPALIVE_SECONDS: Final = 5
+_KEEPALIVE_SECONDS: Final = 4
 _KEEPALIVE_MISSED: Final = 3
 _GRACE_SECONDS: Final = 5.0  # beyond each timeout, for the loop itself; nothing waits longer than both together
 _NOT_FOUND: Final = 127
+_LONGEST_NAME: Final = 120
 
 
 class SshAnswer:
@@ -133,21 +134,30 @@ class SshConnection:
         return self._connection is not None and not self._connection.is_closed()
 
     def run(
-        self, command: str | Sequence[str], *, timeout: float = 30.0, check: bool = False, stdin: str = ""
+        self,
+        command: str | Sequence[str],
+        *,
+        timeout: float = 30.0,
+        check: bool = False,
+        stdin: str = "",
+        called: str | None = None,
     ) -> SshAnswer:
         """Run a command to its end: text for the shell there, or a program with its arguments.
+
+        ``called`` is what messages call it, instead of by its text.
 
         Raises SshError: "timeout" after ``timeout`` seconds (the command is killed where the server can do that, which
         OpenSSH cannot for root: bound there what may take long),
         "lost" when the connection breaks, and "status" when ``check`` is true and the exit code is not 0.
         """
         text = command if isinstance(command, str) else shlex.join(command)
-        answer = self._wait(self._run(text, timeout, stdin), timeout)
+        name = _brief(text) if called is None else called
+        answer = self._wait(self._run(text, timeout, stdin, name), timeout)
         if check and answer.status:
-            raise SshError(self._failed(text, answer), "status")
+            raise SshError(self._failed(name, answer), "status")
         return answer
 
-    async def _run(self, text: str, timeout: float, stdin: str) -> SshAnswer:
+    async def _run(self, text: str, timeout: float, stdin: str, name: str) -> SshAnswer:
         connection = self._opened()
         process: asyncssh.SSHClientProcess[str] | None = None
         try:
@@ -155,16 +165,16 @@ class SshConnection:
                 process = await connection.create_process(text, input=stdin, encoding="utf-8", errors="replace")
                 done = await process.wait()
         except TimeoutError:
-            raise SshError(f"{self.target}: `{text}` did not end within {timeout:g} s", "timeout") from None
+            raise SshError(f"{self.target}: {name} did not end within {timeout:g} s", "timeout") from None
         except Exception as error:  # noqa: BLE001 - as above
-            raise explain(error, self.target, text) from None
+            raise explain(error, self.target, name) from None
         finally:
             if process is not None and process.returncode is None:
                 with contextlib.suppress(OSError):
                     process.kill()
                 process.close()
         if done.exit_status is None and done.exit_signal is None and connection.is_closed():
-            raise SshError(f"{self.target}: the connection was lost while `{text}` ran", "lost")
+            raise SshError(f"{self.target}: the connection was lost while {name} ran", "lost")
         status = -1 if done.exit_status is None else done.exit_status
         return SshAnswer(status, str(done.stdout or ""), str(done.stderr or ""))
 
@@ -173,11 +183,11 @@ class SshConnection:
             raise SshError(f"{self.target}: the connection was closed", "lost")
         return self._connection
 
-    def _failed(self, text: str, answer: SshAnswer) -> str:
+    def _failed(self, name: str, answer: SshAnswer) -> str:
         said = (answer.stderr or answer.stdout).strip()[-500:] or "nothing"
         if answer.status == _NOT_FOUND:
-            return f"{self.target}: there is no such command: `{text}` ({said}); install it there, or write its path"
-        return f"{self.target}: `{text}` failed with status {answer.status}: {said}"
+            return f"{self.target}: there is no such command: {name} ({said}); install it there, or write its path"
+        return f"{self.target}: {name} failed with status {answer.status}: {said}"
 
     def call(self, work: Callable[[asyncssh.SSHClientConnection], Coroutine[Any, Any, T]], timeout: float) -> T:
         """The result of ``work``, which runs in the connection's loop, within ``timeout`` seconds. Raises SshError."""
@@ -222,3 +232,9 @@ class SshConnection:
         for task in rest:
             task.cancel()
         await asyncio.gather(*rest, return_exceptions=True)
+
+
+def _brief(text: str) -> str:
+    """A command as messages can bear it."""
+    line = " ".join(text.split())
+    return f"`{line if len(line) <= _LONGEST_NAME else f'{line[:_LONGEST_NAME]}...'}`"

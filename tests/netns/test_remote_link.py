@@ -53,7 +53,7 @@ b = {{ port = "{far}", ssh = "root@{host}", ssh_key = "{folder}/other_key", ssh_
 RUNS = """
 import pytest
 
-pytestmark = pytest.mark.netperf_limit(throughput=">= 18 Mbps")
+pytestmark = pytest.mark.netperf_limit(throughput=">= 5 Mbps")
 
 @pytest.mark.netperf_link(name="far", mtu=[1500, 9000])
 def test_tcp(iperf3):
