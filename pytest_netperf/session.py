@@ -316,6 +316,9 @@ class NetperfSession:
     def begin(self, nodeid: str, plan: ItemPlan | None = None) -> None:
         """A test begins: with an empty record, and with a keeper that lives, should the last one have died."""
         self.current = TestRun(nodeid=nodeid, plan=plan)
+        self._take_down(
+            [handle for handle in self._handles.values() if handle.link is not None and handle.link.is_lost]
+        )
         if self._owner is not None and not self._owner.is_alive:
             self._owner.close()
             self._owner = None
@@ -338,16 +341,21 @@ class NetperfSession:
 
     def close(self) -> None:
         """End the keeper, and with it every link, namespace and process."""
-        for handle in self._handles.values():
-            if handle.plan.link.physical_ports:  # the fixture has done it, unless pytest never got to its teardown
-                try:
-                    handle.take_down()
-                except NetperfError as error:
-                    print(f"ERROR: pytest-netperf: {error}", file=sys.stderr)
+        # the fixture has done it, unless pytest never got to its teardown
+        self._take_down([handle for handle in self._handles.values() if handle.plan.link.physical_ports])
         self._handles.clear()
         if self._owner is not None:
             self._owner.close()
             self._owner = None
+
+    @staticmethod
+    def _take_down(handles: list[LinkHandle]) -> None:
+        """Where no test is running that could be told what is wrong with it."""
+        for handle in handles:
+            try:
+                handle.take_down()
+            except NetperfError as error:
+                print(f"ERROR: pytest-netperf: {error}", file=sys.stderr)
 
 
 def _simulated_state(plan: LinkPlan) -> dict[str, Any] | None:

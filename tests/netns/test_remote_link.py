@@ -70,6 +70,17 @@ def test_ipv6(iperf3, netperf_link):
 def test_udp(iperf3):
     iperf3.udp(duration=1, omit=0, bitrate="20 Mbps", direction="bidirectional")
 
+@pytest.mark.netperf_link(name="far")
+def test_counters_that_stand_still(iperf3, monkeypatch):
+    from pytest_netperf.remote.far_host import FarHost
+
+    real, first = FarHost.counters, []
+    def counters(self, interface):
+        first.append(real(self, interface))
+        return first[0]
+    monkeypatch.setattr(FarHost, "counters", counters)
+    iperf3.tcp(duration=1, omit=0, bitrate="20 Mbps")
+
 @pytest.mark.netperf_link(name="refused")
 def test_refused(iperf3):
     iperf3.tcp(duration=1)
@@ -81,6 +92,11 @@ import pytest
 @pytest.mark.netperf_limit(throughput=">= 1 Mbps")
 def test_long(iperf3):
     iperf3.tcp(duration=40, omit=0, bitrate="20 Mbps")
+
+@pytest.mark.netperf_link(name="far", mtu=9000)
+@pytest.mark.netperf_limit(throughput=">= 1 Mbps")
+def test_next(iperf3):
+    iperf3.tcp(duration=1, omit=0, bitrate="20 Mbps")
 """
 
 
@@ -173,6 +189,8 @@ def test_tests_do_not_know_that_the_far_end_is_another_host(lab: Lab):
     assert refused["verdict"] == "ERROR"
     assert "the login was refused: the key " in refused["reason"]
     assert "\n" not in refused["reason"]
+    still = rows.pop("test_counters_that_stand_still/1500")
+    assert (still["verdict"], still["reason"][:22]) == ("INVALID", "Path: Port b received ")
     assert {name: row["verdict"] for name, row in rows.items()} == dict.fromkeys(
         ("test_tcp/1500", "test_tcp/9000", "test_ipv6/1500", "test_udp/1500"), "PASS"
     )
@@ -205,11 +223,12 @@ def test_pytest_is_killed(lab: Lab):
 
 
 def test_the_far_host_goes_away(lab: Lab):
-    """Its sshd ends the session: the row is ERROR with that reason, and the near port comes home."""
+    """Its sshd ends the session: the row is ERROR with that reason, and the next test has a link of its own."""
     run = lab.start(LONG)
     lab.wait_for_traffic()
     lab.host.run("pkill", "-KILL", "-f", "sshd: root@notty")
     assert run.wait(60) == 1, lab.output
+    assert lab.rows()["test_next/9000"]["verdict"] == "PASS", lab.output
     row = lab.rows()["test_long/9000"]
     assert row["verdict"] == "ERROR"
     assert f"ssh root@{lab.host.address}: the connection was " in row["reason"]
