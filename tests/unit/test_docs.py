@@ -382,6 +382,11 @@ def test_verdicts() -> None:
     assert all(all(row) for row in of_row), "each verdict says what it means and what to do next"
 
 
+def test_exit_codes_of_commands() -> None:
+    documented = {codes(row[0])[0]: bool(row[2]) for row in tables("reference/exit-codes.md", "pytest-netperf")}
+    assert documented == {command.name: bool(command.bad) for command in cli._COMMANDS}
+
+
 def test_exit_codes_of_pytest() -> None:
     documented = first_codes("reference/exit-codes.md", "pytest")
     ours = [f"{code:d}" for code in pytest.ExitCode]
@@ -517,7 +522,7 @@ def test_commands(capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit):
             cli.main([codes(command)[0], "--help"])
         helped = capsys.readouterr().out
-        flags = set(re.findall(r"--[a-z-]+", helped)) - {"--help"}
+        flags = {flag for flag in re.findall(r"--[a-z-]+", helped) if not flag.startswith(("--help", "--netperf-"))}
         assert flags == {code.split()[0] for code in codes(arguments) if code.startswith("--")}
 
 
