@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from pytest_netperf.bench.bench_file import read_bench
-from pytest_netperf.bench.model import DEFAULT_MTU, Bench, Device, LinkSpec
+from pytest_netperf.bench.model import DEFAULT_MTU, Bench, Device, LinkSpec, Port
 from pytest_netperf.bench.model_profile import ModelProfile, PortKind, load_profiles, serial_mistakes
 from pytest_netperf.errors import BenchError, LinkError, StationError
 from pytest_netperf.judge.doubt_bus import BUS_NEED, usb_bps
@@ -94,10 +94,23 @@ def check_bench(path: str | Path, folder: str | Path | None = None) -> BenchChec
         reason = link.unsupported_reason()
         if reason is not None and (link.simulated or link.physical_ports):  # a port that is missing is in the mistakes
             each.problems.append(reason)
+        if link.a is not None and link.b is not None and link.b.ssh is not None:
+            _check_far_end(each, link.a, link.b)
     for each, (device, link) in zip(check.links, links, strict=True):
         if device is not None and link.simulated and link.topology == "routed":
             each.problems += _missing_programs(device)
     return check
+
+
+def _check_far_end(check: LinkCheck, near: Port, far: Port) -> None:
+    """Log in to the host at the far end, and see what it has."""
+    from pytest_netperf.links.remote import look_at_far_end
+
+    try:
+        check.text += f", b = {far.port} ({look_at_far_end(near, far)})"
+    except StationError as error:
+        check.text += f", b = {far.port} at {far.ssh}"
+        check.problems.append(f"b: {error}")
 
 
 def _missing_programs(device: Device) -> list[str]:

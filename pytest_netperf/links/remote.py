@@ -23,7 +23,7 @@ from pytest_netperf.links.process import Process
 from pytest_netperf.remote.far_host import FarHost, FarPort
 from pytest_netperf.remote.ssh import SshConnection, connect
 
-__all__ = ["bring_up_remote"]
+__all__ = ["bring_up_remote", "look_at_far_end"]
 
 _HOLD_SECONDS: Final = 10.0
 
@@ -64,12 +64,7 @@ def _on(
     asked: Mapping[str, Any],
 ) -> RemoteLink:
     host = FarHost(connection, far.namespace)
-    port = host.look(far.port, far.iperf3)
-    address, address6 = _far_address(host, port, far, 4), None
-    if near.address6 is not None:
-        address6 = _far_address(host, port, far, 6)
-    _check_reach(near.address, near.gateway, address, "address")
-    _check_reach(near.address6, near.gateway6, address6, "address6")
+    port, address, address6 = _look(host, near, far)
     end = FarEndpoint(host, port, str(address.ip), None if address6 is None else str(address6.ip), mtu)
     held = _with_mtu(end, host, port, mtu)
     spec = {
@@ -90,7 +85,26 @@ def _on(
     return link
 
 
+def look_at_far_end(near: Port, far: Port) -> str:
+    """Log in, and say in words what there is. Raises LinkError or SshError with what a link would miss."""
+    assert far.ssh is not None
+    with connect(far.ssh) as connection:
+        port, *_ = _look(FarHost(connection, far.namespace), near, far)
+    return f"{port.interface}, {port.driver or 'no driver'}, of {port.host} ({port.kernel}, {port.iperf3_version})"
+
+
 _Interface = ipaddress.IPv4Interface | ipaddress.IPv6Interface
+
+
+def _look(host: FarHost, near: Port, far: Port) -> tuple[FarPort, _Interface, _Interface | None]:
+    """The far port with its addresses that are to be used."""
+    port = host.look(far.port, far.iperf3)
+    address, address6 = _far_address(host, port, far, 4), None
+    if near.address6 is not None:
+        address6 = _far_address(host, port, far, 6)
+    _check_reach(near.address, near.gateway, address, "address")
+    _check_reach(near.address6, near.gateway6, address6, "address6")
+    return port, address, address6
 
 
 def _far_address(host: FarHost, port: FarPort, far: Port, version: int) -> _Interface:

@@ -21,6 +21,7 @@ from aftermath import Traces, wait_until
 from real_sshd import Cable, SshHost
 
 from pytest_netperf.bench.model import Port
+from pytest_netperf.bench_check import check_bench
 from pytest_netperf.errors import LinkError
 from pytest_netperf.links.far_end import RemoteLink
 from pytest_netperf.links.kernel import has_capabilities
@@ -233,6 +234,14 @@ def test_the_far_host_goes_away(lab: Lab):
     assert row["verdict"] == "ERROR"
     assert f"ssh root@{lab.host.address}: the connection was " in row["reason"]
     lab.assert_left_nothing(10.0)
+
+
+def test_bench_check_logs_in_and_looks(lab: Lab):
+    found = {each.name: each for each in check_bench(lab.path / "bench.toml").links}
+    far, refused = found["BOX-1/far"], found["BOX-1/refused"]
+    assert far.problems == []
+    assert f"b = {lab.cable.far} ({lab.cable.far}, veth, of {os.uname().nodename} (Linux " in far.text
+    assert [problem for problem in refused.problems if "login was refused" in problem]
 
 
 # ---- what is wrong with the other host, before the near port is touched ----------------------------------------------
