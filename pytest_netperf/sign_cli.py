@@ -18,6 +18,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--passphrase-file", type=Path, metavar="FILE", help="file whose first line opens the key")
     parser.add_argument("--reason", metavar="TEXT", help="reason that the signature states, such as 'approved'")
     parser.add_argument(
+        "--timestamp",
+        metavar="URL",
+        help="time stamp authority (RFC 3161) that says when; it is asked over the network",
+    )
+    parser.add_argument(
         "--output", type=Path, metavar="FILE", help="signed file, of a single sheet; default: SHEET.signed.pdf"
     )
 
@@ -31,7 +36,9 @@ def run(asked: argparse.Namespace) -> int:
     passphrase = _first_line(asked.passphrase_file) if asked.passphrase_file is not None else None
     for sheet in asked.sheets:
         target = asked.output or sheet.with_name(f"{sheet.name.removesuffix('.pdf')}.signed.pdf")
-        name = sign_pdf(sheet, target, asked.key, asked.cert, passphrase=passphrase, reason=asked.reason)
+        name = sign_pdf(
+            sheet, target, asked.key, asked.cert, passphrase=passphrase, reason=asked.reason, timestamp=asked.timestamp
+        )
         print(f"{target}: signed by {name}")
     return 0
 

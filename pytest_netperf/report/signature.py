@@ -1,4 +1,4 @@
-"""Signatures in PDF sheets (PAdES baseline B-B, ETSI EN 319 142): making one, and saying what one proves.
+"""Signatures in PDF sheets (PAdES baseline B-B or B-T, ETSI EN 319 142): making one, and saying what one proves.
 
 A signature is added behind the bytes of the file, which stay as they were: signing again adds a second one.
 """
@@ -10,6 +10,7 @@ import io
 import os
 import secrets
 from collections.abc import Iterable
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,14 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
     """It covers all that the file shows; nothing was changed after it but further signatures."""
     trusted: bool | None
     """The certificate leads to a trusted one; None when no trusted certificates were given."""
+    stamped_at: str | None = None
+    """When, as a time stamp authority said; UTC, ISO 8601. None without a time stamp."""
+    stamped_by: str | None = None
+    """Name in the certificate of that authority."""
+    stamp_intact: bool = True
+    """The time stamp is of this signature, and unchanged; True without one."""
+    stamp_trusted: bool | None = None
+    """The authority's certificate leads to a trusted one; None when none were given, or without a time stamp."""
 
     @property
     def text(self) -> str:
@@ -45,17 +54,26 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
             return f"the file was changed after it was {who}, or the signature is forged"
         if not self.whole:
             return f"{who}, but something was added to the file afterwards that the signature does not cover"
+        if not self.stamp_intact:
+            return f"{who}, but its time stamp is not of this signature, or was changed"
         trust = {
             None: "whose certificate it is was not checked: name the trusted ones with --trust",
-            True: "the certificate leads to a trusted one",
+            True: "the certificate leads to a trusted one; whether it was revoked is not looked at",
             False: "the certificate leads to none of the trusted ones",
         }
-        return f"{who}; {trust[self.trusted]}"
+        return f"{who}; {trust[self.trusted]}{self._stamp_text}"
+
+    @property
+    def _stamp_text(self) -> str:
+        if self.stamped_at is None:
+            return ""
+        trust = {None: "", True: ", which leads to a trusted certificate", False: ", which leads to no trusted one"}
+        return f"; it was there at {self.stamped_at}, says {self.stamped_by}{trust[self.stamp_trusted]} (RFC 3161)"
 
     @property
     def good(self) -> bool:
         """Nothing speaks against it."""
-        return self.intact and self.whole and self.trusted is not False
+        return self.intact and self.whole and self.stamp_intact and False not in (self.trusted, self.stamp_trusted)
 
 
 def sign_pdf(
@@ -66,10 +84,12 @@ def sign_pdf(
     *,
     passphrase: bytes | None = None,
     reason: str | None = None,
+    timestamp: str | None = None,
 ) -> str:
     """Sign a PDF with a PKCS#12 file, or with a private key and its certificate in PEM or DER, into a new file.
 
-    Returns the signer's name. The first file stays as it is. Raises ConfigError for a key, certificate or passphrase
+    ``timestamp`` is the URL of a time stamp authority (RFC 3161), which then says when. Returns the signer's name. The
+    first file stays as it is. Raises ConfigError for a key, certificate or passphrase
     that is wrong, RecordError for a file that is no PDF, and for one that is there already or cannot be written.
     """
     _need_pyhanko()
@@ -77,7 +97,10 @@ def sign_pdf(
     from pyhanko.pdf_utils.misc import PdfError
     from pyhanko.sign import fields, signers
 
+    from pytest_netperf.report.timestamp import time_stamper
+
     signer = _signer(key, certificate, passphrase)
+    stamper = time_stamper(timestamp) if timestamp is not None else None
     data = _read(path)
     try:
         writer = IncrementalPdfFileWriter(io.BytesIO(data))
@@ -88,9 +111,16 @@ def sign_pdf(
             subfilter=fields.SigSeedSubFilter.PADES,
             reason=reason,
         )
-        signed = signers.sign_pdf(writer, meta, signer=signer, output=io.BytesIO())
+        signed = signers.sign_pdf(writer, meta, signer=signer, timestamper=stamper, output=io.BytesIO())
+    except ConfigError:
+        raise
     except PdfError as error:
         raise RecordError(f"{path}: cannot be signed: {error}") from None
+    except Exception as error:
+        if stamper is None:
+            raise
+        # What an authority sends makes the library raise anything, an AttributeError for a time stamp of another query.
+        raise RecordError(f"--timestamp {timestamp}: the authority gave no time stamp of this: {error}") from None
     _write_new(target, signed.getvalue())
     return _name(signer.signing_cert)
 
@@ -134,7 +164,7 @@ def _checked(embedded: Any, roots: list[Any]) -> Signature:
     }
     try:
         context = ValidationContext(trust_roots=roots, allow_fetching=False)
-        status = validate_pdf_signature(embedded, signer_validation_context=context)
+        status = validate_pdf_signature(embedded, signer_validation_context=context, ts_validation_context=context)
     except Exception:  # noqa: BLE001 - a mangled file makes the library raise anything, and all of it means: not proven
         return Signature(**known, intact=False, whole=False, trusted=None)
     return Signature(
@@ -142,7 +172,19 @@ def _checked(embedded: Any, roots: list[Any]) -> Signature:
         intact=bool(status.intact and status.valid),
         whole=bool(status.bottom_line or _unchanged(status)),
         trusted=bool(status.trusted) if roots else None,
+        **_stamp(status.timestamp_validity, trusted=bool(roots)),
     )
+
+
+def _stamp(status: Any, *, trusted: bool) -> dict[str, Any]:
+    if status is None:
+        return {}
+    return {
+        "stamped_at": status.timestamp.astimezone(UTC).isoformat(timespec="seconds"),
+        "stamped_by": _name(status.signing_cert),
+        "stamp_intact": bool(status.intact and status.valid),
+        "stamp_trusted": bool(status.trusted) if trusted else None,
+    }
 
 
 def _unchanged(status: Any) -> bool:

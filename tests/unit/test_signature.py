@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import datetime
+import http.server
 import shutil
 import subprocess
+import threading
 
 import pytest
+from asn1crypto import keys, tsp
+from asn1crypto import x509 as asn1_x509
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -17,7 +23,8 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     pkcs12,
 )
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from pyhanko.sign.timestamps import DummyTimeStamper
 from record_samples import RUN, make_row, plan_of
 
 from pytest_netperf.cli import main
@@ -29,11 +36,14 @@ from pytest_netperf.report.sheet import write_sheet
 from pytest_netperf.report.signature import check_signatures, sign_pdf
 
 
-def certificate_of(name, key, issuer=None, issuer_key=None):
+def certificate_of(name, key, issuer=None, issuer_key=None, *, stamps=False):
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
+    builder = x509.CertificateBuilder()
+    if stamps:
+        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.TIME_STAMPING]), critical=True)
     return (
-        x509.CertificateBuilder()
+        builder
         .subject_name(subject)
         .issuer_name(issuer.subject if issuer else subject)
         .public_key(key.public_key())
@@ -61,6 +71,10 @@ def office(tmp_path_factory):
     root = certificate_of("Example root", root_key)
     mine = certificate_of("Example authoriser", key, root, root_key)
     other = certificate_of("Stranger", other_key)
+    stamp_key = rsa.generate_private_key(65537, 2048)
+    authority = certificate_of("Example TSA", stamp_key, root, root_key, stamps=True)
+    (folder / "tsa.key").write_bytes(stamp_key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption()))
+    (folder / "tsa.der").write_bytes(authority.public_bytes(Encoding.DER))
     for name, certificate in (("root", root), ("cert", mine), ("other", other)):
         (folder / f"{name}.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
     plain = (Encoding.PEM, PrivateFormat.PKCS8)
@@ -92,7 +106,8 @@ def test_a_signature_says_who_and_that_nothing_changed(office, signed):
         "Example authoriser", True, True, True, True,
     )  # fmt: skip
     assert found.text.startswith("signed by Example authoriser at 20")
-    assert found.text.endswith("the certificate leads to a trusted one")
+    assert found.text.endswith("the certificate leads to a trusted one; whether it was revoked is not looked at")
+    assert (found.stamped_at, found.stamped_by, found.stamp_trusted) == (None, None, None)
     assert signed.startswith((office / "sheet.pdf").read_bytes()), "the bytes of the sheet stay as they were"
 
 
@@ -204,6 +219,78 @@ def test_what_is_no_pdf_is_neither_signed_nor_checked(office, tmp_path, content)
 def test_a_trusted_certificate_that_is_none_is_said(office, signed):
     with pytest.raises(ConfigError, match="cannot read a trusted certificate"):
         check_signatures(signed, [office / "sheet.pdf"])
+
+
+# Time stamps
+
+
+def stamper_of(office):
+    return DummyTimeStamper(
+        asn1_x509.Certificate.load((office / "tsa.der").read_bytes()),
+        keys.PrivateKeyInfo.load((office / "tsa.key").read_bytes()),
+    )
+
+
+@contextlib.contextmanager
+def time_stamp_authority(office, *, wrong=None):
+    """A real server on loopback, and its URL; ``wrong``: what it answers instead."""
+    stamper = stamper_of(office)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            assert self.headers["Content-Type"] == "application/timestamp-query"
+            query = tsp.TimeStampReq.load(self.rfile.read(int(self.headers["Content-Length"])))
+            data = wrong[1] if wrong else asyncio.run(stamper.async_request_tsa_response(query)).dump()
+            self.send_response(200)
+            self.send_header("Content-Type", wrong[0] if wrong else "application/timestamp-reply")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/tsr"
+        server.shutdown()
+
+
+def test_a_time_stamp_says_when_by_another_clock(office, tmp_path, capsys):
+    target = tmp_path / "stamped.pdf"
+    command = ["sign", str(office / "sheet.pdf"), "--key", str(office / "key.pem"), "--cert", str(office / "cert.pem")]
+    with time_stamp_authority(office) as url:
+        assert main([*command, "--output", str(target), "--timestamp", url]) == 0
+    (found,) = check_signatures(target.read_bytes(), [office / "root.pem"])
+    assert (found.good, found.stamped_by, found.stamp_intact, found.stamp_trusted) == (True, "Example TSA", True, True)
+    stamped = datetime.datetime.fromisoformat(found.stamped_at)
+    assert abs(datetime.datetime.now(datetime.UTC) - stamped) < datetime.timedelta(minutes=5)
+    assert f"; it was there at {found.stamped_at}, says Example TSA, which leads to a trusted" in found.text
+    (found,) = check_signatures(target.read_bytes(), [office / "other.pem"])
+    assert (found.stamp_trusted, found.good) == (False, False)
+    (found,) = check_signatures(target.read_bytes())
+    assert (found.stamp_trusted, found.good) == (None, True)
+
+
+def test_an_authority_that_gives_no_time_stamp_is_said_and_nothing_is_written(office, tmp_path, capsys):
+    target = tmp_path / "stamped.pdf"
+    command = ["sign", str(office / "sheet.pdf"), "--key", str(office / "key.pem"), "--cert", str(office / "cert.pem")]
+    command += ["--output", str(target), "--timestamp"]
+    other = asyncio.run(stamper_of(office).async_timestamp(bytes(32), "sha256"))
+    of_another = tsp.TimeStampResp({"status": {"status": "granted"}, "time_stamp_token": other}).dump()
+    for wrong, says in (
+        (("text/html", b"<p>hello"), "what answers there is no time stamp authority: it sends text/html"),
+        (("application/timestamp-reply", of_another), "the authority gave no time stamp of this:"),
+        (("application/timestamp-reply", b"nothing"), "the authority gave no time stamp of this:"),
+    ):
+        with time_stamp_authority(office, wrong=wrong) as url:
+            assert main([*command, url]) == 2
+        assert says in capsys.readouterr().err
+    assert main([*command, url]) == 2  # nobody is there any more
+    assert "does not answer: " in capsys.readouterr().err
+    assert main([*command, "tsa.example"]) == 2
+    assert "write the URL of a time stamp authority" in capsys.readouterr().err
+    assert not target.exists()
 
 
 # pytest-netperf verify
