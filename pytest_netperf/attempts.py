@@ -71,10 +71,7 @@ def links_up(item: pytest.Item) -> None:
         pytest.skip(f"NOT APPLICABLE: {reason}")
     handle = _handle(item)
     if handle is not None:
-        try:
-            handle.ensure_up()
-        except ServiceMissingError as error:
-            pytest.skip(str(error))
+        handle.ensure_up()
 
 
 def not_applicable(item: pytest.Item) -> str | None:
@@ -107,7 +104,14 @@ def running(item: pytest.Item) -> Iterator[None]:
 
 
 def hide_ours(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """A mistake of the user's, or a broken bench, is shown where the test met it, without our own source."""
+    """A mistake of the user's, or a broken bench, is shown where the test met it, without our own source.
+
+    What a state of the device needs and nobody installed makes it a skipped one, as ``pytest.skip`` does.
+    """
+    if call.excinfo is not None and isinstance(call.excinfo.value, ServiceMissingError):
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), (item.location[1] or 0) + 1, f"Skipped: {call.excinfo.value}")
+        return
     style = item.config.getoption("tbstyle", "auto")
     asked_for_more = item.config.getoption("fulltrace", False) or style not in ("auto", "long", "short")
     if call.excinfo is None or not isinstance(call.excinfo.value, NetperfError) or not report.failed or asked_for_more:

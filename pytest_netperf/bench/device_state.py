@@ -21,6 +21,7 @@ __all__ = ["PLAIN", "SIDES", "DeviceState", "Side", "read_state"]
 Side = Literal["a", "b", "both"]
 SIDES: Final[tuple[Side, ...]] = get_args(Side)
 MOST_RULES: Final = 10_000
+SURICATA_CONFIG: Final = "/etc/suricata/suricata.yaml"
 MOST_READINGS: Final = 1000
 LEAST_CPU: Final = 0.01
 _JUMBO: Final = (68, 65534)
@@ -48,6 +49,10 @@ class DeviceState:
     """How often a program reads the counters and the connections, as a traffic graph does; None: it does not run."""
     cpu_limit: float | None = None
     """The share of one CPU that both programs may take together."""
+    suricata_side: Side | None = None
+    """The ports where Suricata inspects each packet inline, on a machine that has it; None: it does not run."""
+    suricata_config: str = SURICATA_CONFIG
+    """Its configuration file."""
     service: str | None = None
     """A service of a real device, which its operating system starts and stops."""
     commands: StateCommands | None = None
@@ -64,14 +69,16 @@ class DeviceState:
     @property
     def _costs_cpu(self) -> bool:
         by_kernel = self.nat or self.firewall_rules or self.inspection_rules
-        return bool(by_kernel or self.dpi_side or self.monitoring_per_second)
+        return bool(by_kernel or self.dpi_side or self.monitoring_per_second or self.suricata_side)
 
     @property
     def programs(self) -> tuple[str, ...]:
         """The programs that put a simulated device into it."""
         nft = ("nft",) if self.nat or self.firewall_rules else ()
-        iptables = ("iptables-restore", "ip6tables-restore") if self.inspection_rules else ()
-        return (*nft, *iptables, *(("ndpiReader",) if self.dpi_side else ()))
+        by_iptables = self.inspection_rules or self.suricata_side
+        iptables = ("iptables-restore", "ip6tables-restore") if by_iptables else ()
+        dpi = ("ndpiReader",) if self.dpi_side else ()
+        return (*nft, *iptables, *dpi, *(("suricata", "suricatasc") if self.suricata_side else ()))
 
     @property
     def only_rate_bps(self) -> float | None:
@@ -100,7 +107,7 @@ def read_state(table: TomlTable) -> DeviceState:
     firewall = table.table("firewall")
     inspection = table.table("inspection")
     rate = table.quantity("rate_limit", parse_rate, "1.2 Gbps")
-    dpi, monitoring = table.table("dpi"), table.table("monitoring")
+    dpi, monitoring, suricata = (table.table(key) for key in ("dpi", "monitoring", "suricata"))
     cpu = table.quantity("cpu_limit", parse_ratio, "25 %")
     service, commands = table.text("service"), read_commands(table)
     if service is not None and not _SERVICE.fullmatch(service):
@@ -119,6 +126,8 @@ def read_state(table: TomlTable) -> DeviceState:
             monitoring, "per_second", 1, MOST_READINGS, "readings", "how often it reads, such as per_second = 50"
         ),
         cpu_limit=cpu,
+        suricata_side=None if suricata is None else suricata.choice("side", SIDES, "a"),
+        suricata_config=(None if suricata is None else suricata.text("config")) or SURICATA_CONFIG,
         service=service,
         commands=commands,
         largest_mtu=_required_integer(
@@ -138,7 +147,7 @@ def read_state(table: TomlTable) -> DeviceState:
         )
     elif cpu is not None and not LEAST_CPU <= cpu <= 1:
         table.wrong("cpu_limit", f"{cpu:.3%} is not from {LEAST_CPU:.0%} to 100 % of one CPU")
-    for inner in (firewall, inspection, dpi, monitoring, nothing):
+    for inner in (firewall, inspection, dpi, monitoring, suricata, nothing):
         if inner is not None:
             inner.close()
     if name == PLAIN.name and state != PLAIN:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -103,6 +102,8 @@ class SnmpAgent:
 
     def numbers(self, oids: Sequence[str], *, missing_is_fine: bool = False) -> dict[str, float]:
         """Object -> its number. Raises RuntimeError for no answer, and for what is not there or is no number."""
+        import asyncio
+
         found = asyncio.run(self._ask(oids))
         numbers: dict[str, float] = {}
         for oid in oids:
@@ -117,6 +118,8 @@ class SnmpAgent:
 
     def numbers_below(self, oid: str) -> list[float]:
         """The numbers of all objects below this one. Raises RuntimeError for no answer."""
+        import asyncio
+
         return asyncio.run(self._walk(oid))
 
     async def _ask(self, oids: Sequence[str]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -92,6 +93,29 @@ def test_power(netperf_link, netperf_record):
     run.is_clean()
     assert (run.code, run.sheet["verdict"]) == (code, verdict)
     assert run.sheet["counts"]["NOT APPLICABLE"] == 1
+
+
+SURICATA = ROUTED.replace('name = "nat"\n  nat = true', 'name = "ips"\n  suricata = { side = "both" }')
+
+
+def test_what_is_not_installed_is_skipped_with_the_reason(project, monkeypatch):
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")  # Debian 12 has no package of it
+    project.write(
+        {"bench.toml": SURICATA},
+        test_states="""
+@pytest.mark.netperf_link(device_state="ips")
+@pytest.mark.netperf_limit(throughput=">= 90 % of ceiling")
+def test_rate(iperf3):
+    iperf3.tcp()
+""",
+    )
+    run = project.run("--netperf-bench=bench.toml", "-rs")
+    run.is_clean()
+    (row,) = run.rows.values()
+    assert row["verdict"] == "SKIPPED", row["reason"]
+    assert "Suricata is not installed where this state needs it (`suricata -V`: " in row["reason"]
+    assert (run.code, run.sheet["verdict"]) == (1, "NOT PROVEN")
+    assert "1 skipped" in run.text
 
 
 # The hook

@@ -36,6 +36,7 @@ rate_limit = "1.2 Gbps"
 dpi = {}
 monitoring = { per_second = 50 }
 cpu_limit = "25 %"
+suricata = { side = "b", config = "/etc/s.yaml" }
 not_applicable = { mtu_above = 1500, reason = "it copies packets into buffers of 2 kB" }"""
 
 
@@ -43,11 +44,12 @@ def test_every_key():
     (state,) = bench(EVERYTHING).devices[0].states
     assert state == DeviceState(
         name="all", nat=True, firewall_rules=100, inspection_rules=10, inspection_side="both", rate_limit_bps=1.2e9,
-        dpi_side="both", monitoring_per_second=50, cpu_limit=0.25, largest_mtu=1500,
+        dpi_side="both", monitoring_per_second=50, cpu_limit=0.25,
+        suricata_side="b", suricata_config="/etc/s.yaml", largest_mtu=1500,
         reason="it copies packets into buffers of 2 kB",
     )  # fmt: skip
     assert state.is_simulated
-    assert state.programs == ("nft", "iptables-restore", "ip6tables-restore", "ndpiReader")
+    assert state.programs == ("nft", "iptables-restore", "ip6tables-restore", "ndpiReader", "suricata", "suricatasc")
 
 
 def test_a_state_of_a_real_device_needs_only_its_name():
