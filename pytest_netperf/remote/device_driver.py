@@ -123,9 +123,10 @@ class DeviceDriver:
             time.sleep(_POLL_SECONDS)
 
     def _not_in_force(self, part: str, commands: StateCommands, answer: str) -> str:
+        said = repr(_short(answer.strip())) if answer.strip() else "nothing"
         return (
-            f"device {self._serial}: {part} is not in force: `{_short(commands.check)}` said "
-            f"{_short(answer.strip()) or 'nothing'!r}, in which {commands.expect!r} is not found"
+            f"device {self._serial}: {part} is not in force: `{_short(commands.check)}` said {said}, in which "
+            f"{commands.expect!r} is not found"
         )
 
     def _undo(self) -> None:

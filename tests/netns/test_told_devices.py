@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -303,10 +302,13 @@ def test_a_killed_run_is_cleaned_up_behind(router: Router):
 
 
 def test_a_device_that_does_not_answer(router: Router):
-    (device,) = parse_bench(router.bench.replace(router.host.address, router.host.address_here, 1)).devices
+    (device,) = parse_bench(router.bench.replace("ssh_key", "ssh_port = 23\nssh_key", 1)).devices
     assert device.ssh is not None
-    began = time.monotonic()
-    driver = DeviceDriver("BOX-1", device.ssh, {}, router.folder)
-    driver.enter(None)  # nothing is asked
-    driver.close()
-    assert time.monotonic() - began < 5
+    states = {"nat": commands_for(device, device.states[0])}
+    driver = DeviceDriver("BOX-1", device.ssh, states, router.folder)
+    with pytest.raises(SshError, match=rf"ssh root@{router.host.address}:23: cannot be reached: Connection refused"):
+        driver.enter("nat")
+    assert list(router.folder.glob("*.json")) == [], "nothing was told, so there is nothing to undo"
+    with pytest.raises(SshError, match="cannot be reached"):
+        driver.close()
+    router.driver().close()
