@@ -33,7 +33,7 @@ CACHE = Path(__file__).resolve().parents[1] / ".cache" / "sshd"
 
 _CONFIG = """
 HostKey {folder}/host_key
-AuthorizedKeysFile {folder}/authorized_keys
+AuthorizedKeysFile /run/authorized_keys
 PidFile none
 UsePAM no
 StrictModes no
@@ -53,6 +53,8 @@ mount --bind {folder}/passwd /etc/passwd
 mount --bind {folder}/shadow /etc/shadow
 mount -t tmpfs tmpfs /run
 mkdir -p /run/sshd
+cp {folder}/authorized_keys /run
+chmod 644 /run/authorized_keys
 ip link set lo up
 exec {sshd} -D -e -f {folder}/sshd_config
 """
@@ -131,13 +133,18 @@ class SshHost:
         self.known_hosts.write_text(f"{self.address} {host_key}\n{self.address6} {host_key}\n")
         (folder / "sshd_config").write_text(_CONFIG.format(folder=folder, environment=environment, more=more))
         (folder / "home").mkdir(exist_ok=True)
-        users = (f"root:x:0:0:root:{folder}/home:/bin/sh", "sshd:x:65500:65534::/run/sshd:/usr/sbin/nologin", "")
+        users = (
+            f"root:x:0:0:root:{folder}/home:/bin/sh",
+            "tester:x:65501:65534::/:/bin/sh",
+            "sshd:x:65500:65534::/run/sshd:/usr/sbin/nologin",
+            "",
+        )
         (folder / "passwd").write_text("\n".join(users))
-        (folder / "shadow").write_text("root:*:19000:0:99999:7:::\n")
+        (folder / "shadow").write_text("root:*:19000:0:99999:7:::\ntester:*:19000:0:99999:7:::\n")
 
     @property
     def target(self) -> SshTarget:
-        """How to log in there as root over IPv4."""
+        """How to log in there as root over IPv4; there is a user ``tester`` too."""
         return SshTarget(
             host=self.address, user="root", key=str(self.folder / "key"), known_hosts=str(self.known_hosts)
         )

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,13 @@ from real_sshd import Cable, SshHost
 
 from pytest_netperf.bench.model import Port
 from pytest_netperf.bench_check import check_bench
-from pytest_netperf.errors import LinkError
+from pytest_netperf.errors import ConfigError, LinkError, TrafficError
 from pytest_netperf.links.far_end import RemoteLink
 from pytest_netperf.links.kernel import has_capabilities
 from pytest_netperf.links.owner import Owner
 from pytest_netperf.links.remote import bring_up_remote
+from pytest_netperf.traffic.libiperf import LibiperfEngine
+from pytest_netperf.traffic.result import Workload
 
 pytestmark = [
     pytest.mark.netns,
@@ -248,6 +250,16 @@ def test_bench_check_logs_in_and_looks(lab: Lab):
 
 
 @pytest.fixture(scope="module")
+def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owner]:
+    """A keeper that writes no port of these tests into the machine's own folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NETPERF_STATE", str(tmp_path_factory.mktemp("state")))
+        owner = Owner()
+    yield owner
+    owner.close()
+
+
+@pytest.fixture(scope="module")
 def cable(host: SshHost) -> Cable:
     return host.cable()
 
@@ -293,4 +305,40 @@ def test_what_the_far_host_lacks_is_said(
     assert str(error.value).startswith((f"ssh root@{host.address}: ", "the far port has "))
     assert said.replace("FAR", cable.far) in str(error.value)
     assert "\n" not in str(error.value)
+    wait_until(lambda: not host.processes(), "nothing of ours runs at the far end", 5.0)
+
+
+def test_root_is_needed_there_only_to_set_the_mtu(owner: Owner, host: SshHost, cable: Cable):
+    tester = replace(host.target, user="tester")
+    with pytest.raises(
+        LinkError, match=r"asks for 9000, and it could not be set \(.*Permission denied\): set it there"
+    ):
+        up(owner, host, cable, ssh=tester, mtu=9000)
+    link = up(owner, host, cable, ssh=tester)
+    try:
+        assert link.b.run(["id", "-un"]).stdout == "tester\n"
+        assert link.b.run(["sh", "-c", "exit 5"]).returncode == 5
+        with pytest.raises(subprocess.TimeoutExpired):
+            link.b.run(["sleep", "60"], timeout=0.3)
+        with pytest.raises(
+            LinkError, match=r"cannot run 'no-such-tool' at end b: ssh tester@.* no such program in its"
+        ):
+            link.b.run(["no-such-tool"])
+        with pytest.raises(ConfigError, match=r"it is on ssh tester@.*, and stdin is of this machine"):
+            link.b.popen(["cat"], stdin=0)
+        with pytest.raises(LinkError, match="cannot have a socket there"):
+            link.b.socket()
+        before = link.all_counters()
+        answered = link.a.run(["iperf3", "-c", link.b.address, "-t1"])
+        assert answered.returncode != 0, "no server runs there"
+        after = link.all_counters()
+        assert after["b"].rx_packets > before["b"].rx_packets
+        assert link.port_facts()[1].driver == "veth"
+        engine = LibiperfEngine.__new__(LibiperfEngine)
+        engine.check = lambda _workload: None  # the library need not be installed
+        with pytest.raises(TrafficError, match=r"on another host, .*choose the iperf3 program"):
+            engine.run(link, Workload())
+    finally:
+        link.close()
+    assert Path("/sys/class/net", cable.near).exists()
     wait_until(lambda: not host.processes(), "nothing of ours runs at the far end", 5.0)
