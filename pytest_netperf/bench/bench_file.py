@@ -196,6 +196,13 @@ def _link(table: TomlTable) -> LinkSpec:
         if size is not None and (topology == "pair" or simulated is False):
             way_out = 'add topology = "routed" and simulated = true'
             table.wrong(key, f"is of a simulated device in the middle; {way_out}")
+    vlans = {end: port and port.vlan for end, port in ends.items()}
+    for end, vlan in vlans.items():
+        if vlan is not None and (topology != "switched" or simulated is False):
+            way_out = 'add topology = "switched" and simulated = true'
+            table.wrong(f"{end}.vlan", f"is of a simulated switch; {way_out}")
+        elif vlan is None and any(vlans.values()):
+            table.wrong(f"{end}.vlan", "is missing, and the other port is in one; write it, such as vlan = 10")
     if simulated is False:
         for end in "ab":
             if not table.given(end):

@@ -75,8 +75,9 @@ def _parts(state: DeviceState) -> dict[str, dict[str, str]]:
         parts["dpi"] = {}
     if state.monitoring_per_second is not None:
         parts["monitoring"] = {}
-    if state.service is not None:
-        parts["service"] = {"service": state.service}
+    service = state.service or ("suricata" if state.suricata_side is not None else None)
+    if service is not None:  # where it looks, and for what, is in its configuration on the device
+        parts["service"] = {"service": service}
     return parts
 
 

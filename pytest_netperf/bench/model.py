@@ -68,6 +68,8 @@ class Port:
     """Of a port of a link with a device in the middle; None: that of the link."""
     device_mtu: int | None = None
     """MTU of the port of the simulated device at this end; None: that of the link."""
+    vlan: int | None = None
+    """VLAN that the port of a simulated switch at this end is in, untagged; None: the switch knows no VLANs."""
     namespace: str | None = None
     """The network namespace in which the port waits; None is the one in which pytest runs, or a login on its host."""
     allow_addressed: bool = False
@@ -216,7 +218,8 @@ class LinkSpec:
         ends = {"a": self.a, "b": self.b}
         mtus = {end: (port and port.device_mtu) or self.device_mtu for end, port in ends.items()}
         speeds = {end: self.port_speed_bps(end) for end in ends} if self.shaped else {}
-        return {"device_mtus": mtus, "port_speeds_bps": speeds}
+        vlans = {end: port and port.vlan for end, port in ends.items()}
+        return {"device_mtus": mtus, "port_speeds_bps": speeds, "vlans": vlans}
 
     @property
     def physical_ports(self) -> dict[str, Port]:

@@ -23,6 +23,7 @@ _PORT: Final = re.compile(
     r"|altname-[^\s/]{1,127}"
 )
 _KERNEL_NAME: Final = re.compile(r"(?!(pci|mac|altname)-)(?!\.{1,2}$)[^\s/:]{1,15}", re.IGNORECASE)
+_VLANS: Final = (1, 4094)
 _EXAMPLES: Final = {"address": "198.18.1.2/24", "address6": "2001:db8:1::2/64"}
 
 _Interface = ipaddress.IPv4Interface | ipaddress.IPv6Interface
@@ -45,6 +46,7 @@ def read_port(table: TomlTable | None, *, simulated: bool) -> Port | None:
         table.wrong("address", f"{shown(address)} is an IPv6 address, and address6 has one too; keep one of them")
     speed = table.quantity("speed", parse_speed, "2.5G")
     device_mtu = table.integer("device_mtu", *MTU_RANGE, "bytes")
+    vlan = table.integer("vlan", *_VLANS, "a VLAN")
     namespace = table.text("namespace")
     addressed = table.flag("allow_addressed", default=False)
     virtual = table.flag("allow_virtual", default=False)
@@ -60,6 +62,7 @@ def read_port(table: TomlTable | None, *, simulated: bool) -> Port | None:
         gateway6=gateway6,
         speed_bps=speed,
         device_mtu=device_mtu,
+        vlan=vlan,
         namespace=namespace,
         allow_addressed=bool(addressed),
         allow_virtual=bool(virtual),

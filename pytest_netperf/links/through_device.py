@@ -28,8 +28,8 @@ class ThroughDevice(SimulatedPair):
     """Made, shaped, proved and closed inside the keeper. ``spec`` has what that of a pair has, and:
 
     ``device_mtus``, end -> the MTU of the device's port there where it is not that of the ends; ``port_speeds_bps``,
-    end -> the speed of both ports there where they have one of their own; ``state``, what the device does beside
-    forwarding (`links.device_states`).
+    end -> the speed of both ports there where they have one of their own; ``vlans``, end -> the VLAN of the switch's
+    port there; ``state``, what the device does beside forwarding (`links.device_states`).
     """
 
     _device_rate_bps: float | None = None

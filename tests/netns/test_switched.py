@@ -68,3 +68,16 @@ def test_a_switch_that_is_slow(owner: Owner):
         assert link.shape(1500) == {"a": SPEED_BPS, "b": SPEED_BPS, "device_a": 1e8, "device_b": 1e8}
     finally:
         link.close()
+
+
+def test_vlans_of_a_switch_or_what_the_kernel_lacks(owner: Owner):
+    """This kernel may have none; the lab's has (tests/lab/test_lab_vlan.py)."""
+    said = ""
+    try:
+        link = switched(owner, "vlan", vlans={"a": 10, "b": 10})
+    except LinkError as error:
+        said = str(error)
+    else:
+        assert link.facts["proof"]["vlans_of_the_switch"] == {"a": 10, "b": 10}
+        link.close()
+    assert said == "" or "this kernel has no VLANs on bridges (CONFIG_BRIDGE_VLAN_FILTERING); take the vlan out" in said

@@ -121,12 +121,16 @@ def test_a_simulated_device_has_speeds_and_mtus_of_its_ports():
     assert found.simulated_device == {
         "device_mtus": {"a": 9000, "b": 4000},
         "port_speeds_bps": {"a": 10e9, "b": 2.5e9},
+        "vlans": {"a": None, "b": None},
     }
     plain = link(None, None, "simulated = true", 'speed = "1G"')
     assert plain.simulated_device == {
         "device_mtus": {"a": None, "b": None},
         "port_speeds_bps": {"a": 1e9, "b": 1e9},
+        "vlans": {"a": None, "b": None},
     }
+    switch = link("vlan = 10", "vlan = 20", "simulated = true", 'speed = "1G"', topology="switched")
+    assert switch.simulated_device["vlans"] == {"a": 10, "b": 20}
 
 
 @pytest.mark.parametrize(
@@ -149,6 +153,15 @@ def test_a_simulated_device_has_speeds_and_mtus_of_its_ports():
         (
             text("device_mtu = 9000", None, "simulated = true", 'speed = "1G"', topology="pair"),
             "a.device_mtu: is of a simulated device in the middle",
+        ),
+        (text("vlan = 10", "vlan = 10", "simulated = true", 'speed = "1G"'), "a.vlan: is of a simulated switch"),
+        (
+            text("vlan = 10", None, "simulated = true", 'speed = "1G"', topology="switched"),
+            "b.vlan: is missing, and the other port is in one; write it, such as vlan = 10",
+        ),
+        (
+            text("vlan = 4095", None, "simulated = true", 'speed = "1G"', topology="switched"),
+            "a.vlan: 4095 is not an integer number of a VLAN from 1 to 4094",
         ),
         (text(A, f"{B}, device_mtu = 9000", 'speed = "1G"'), "b.device_mtu: is of a simulated device in the middle"),
     ],

@@ -85,6 +85,13 @@ def test_a_part_that_a_system_has_no_commands_for():
         commands_for(found, found.states[0])
 
 
+def test_suricata_is_a_service_of_a_real_device():
+    found = device(SSH, "os = 'opnsense'", state='suricata = { side = "both" }')
+    (commands,) = commands_for(found, found.states[0]).values()
+    assert commands.check == "sh -c 'service suricata onestatus'"
+    assert commands.in_force("suricata is running as pid 4711.")
+
+
 def test_ready_commands_need_the_names_of_the_interfaces():
     found = device(SSH, "os = 'linux'")
     with pytest.raises(LinkError, match="name the device's own interfaces at the ends of the link; write them beside"):
