@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import pytest
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from pytest_netperf.observe.measure import Measurement
     from pytest_netperf.traffic.result import Workload
 
-__all__ = ["PLAN", "PROBLEM", "SESSION", "Iperf3", "iperf3", "netperf_device", "netperf_link", "netperf_record"]
+__all__ = [
+    "PLAN", "PROBLEM", "SESSION", "Iperf3", "Record", "iperf3", "netperf_device", "netperf_link", "netperf_record",
+]  # fmt: skip
 
 SESSION = pytest.StashKey[NetperfSession]()
 PLAN = pytest.StashKey[ItemPlan]()
@@ -259,8 +261,24 @@ def netperf_device(request: pytest.FixtureRequest) -> Device:
     return device
 
 
+class Record(Protocol):
+    """What `netperf_record` gives."""
+
+    def __call__(
+        self,
+        quantity: str,
+        value: float,
+        unit: str,
+        *,
+        required: bool = True,
+        note: str | None = None,
+        uncertainty: float | None = None,
+    ) -> None:
+        """Record one value; raises ConfigError for one that cannot be."""
+
+
 @pytest.fixture
-def netperf_record(request: pytest.FixtureRequest, netperf_device: Device) -> Callable[..., None]:  # noqa: ARG001 - asked for so that the test has a device
+def netperf_record(request: pytest.FixtureRequest, netperf_device: Device) -> Record:  # noqa: ARG001 - asked for so that the test has a device
     """Record any other measurement: ``netperf_record("power", 13.2, "W")``.
 
     ``netperf_record(quantity, value, unit, *, required=True, note=None, uncertainty=None)``: the value is judged
