@@ -2,9 +2,11 @@
 
 Over a virtio serial port, one JSON object per line:
 
-    host:   {"id": 1, "command": [...], "env": {...}, "folder": "/"}      {"id": 1, "signal": 2}
+    host:   {"id": 1, "command": [...], "env": {...}, "folder": "/"}      {"id": 1, "signal": 2, "group": false}
+            {"warm_up": {"python": "/...", "path": "/..."}}     then "warm": true in a command
     guest:  {"ready": ...}   {"id": 1, "pid": 123}   {"id": 1, "returncode": 0, "stdout": "...", "stderr": "..."}
 
+A command of Python that is to be "warm" is forked by `lab_warm`, which has its modules already.
 The guest switches itself off when the host closes the port. Only the standard library, and nothing of the project.
 """
 
@@ -14,6 +16,7 @@ import ctypes
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -68,11 +71,59 @@ def _port() -> int:
     raise SystemExit(f"lab: no serial port is called {PORT_NAME}")
 
 
+class _Forked:
+    """A process that `lab_warm` forked, as subprocess shows one."""
+
+    def __init__(self) -> None:
+        self.pid = self.returncode = None
+        self.news = threading.Condition()
+
+    def tell(self, message: dict[str, Any]) -> None:
+        with self.news:
+            self.pid, self.returncode = message.get("pid", self.pid), message.get("returncode")
+            self.news.notify_all()
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, started: bool = False) -> None:
+        with self.news:
+            self.news.wait_for(lambda: self.returncode is not None or (started and self.pid is not None))
+
+
+class _Warm:
+    """The Python that forks; started with the first command for it, or before."""
+
+    def __init__(self, python: str, path: str) -> None:
+        self.asked: dict[int, _Forked] = {}
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [python, str(Path(__file__).with_name("lab_warm.py")), str(theirs.fileno())]
+        environment = _ENVIRONMENT | {"PYTHONPATH": path}
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment, pass_fds=(theirs.fileno(),))
+        theirs.close()
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self) -> None:
+        while data := self.socket.recv(65536):
+            message = json.loads(data)
+            self.asked[message["id"]].tell(message)
+        for each in self.asked.values():  # it died, and says why on the console
+            each.tell({"returncode": each.returncode or 125})
+
+    def fork(self, request: dict[str, Any], out: Any, err: Any) -> _Forked:
+        forked = self.asked[request["id"]] = _Forked()
+        request["argv"] = request.pop("command")[1:]
+        socket.send_fds(self.socket, [json.dumps(request).encode()], [out.fileno(), err.fileno()])
+        forked.wait(started=True)
+        return forked
+
+
 class _Agent:
     def __init__(self, port: int) -> None:
         self.port = port
         self.writing = threading.Lock()
-        self.running: dict[int, subprocess.Popen[bytes]] = {}
+        self.running: dict[int, subprocess.Popen[bytes] | _Forked] = {}
+        self.warm: _Warm | None = None
 
     def say(self, **message: Any) -> None:
         line = json.dumps(message).encode() + b"\n"
@@ -84,16 +135,20 @@ class _Agent:
         """One command in a session of its own, its output in files, which a grandchild may keep open."""
         number = request["id"]
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            request["env"] = _ENVIRONMENT | request["env"]
             try:
-                child = subprocess.Popen(
-                    request["command"],
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=err,
-                    env=_ENVIRONMENT | request["env"],
-                    cwd=request["folder"],
-                    start_new_session=True,
-                )
+                if request.get("warm"):
+                    child = self.warm.fork(request, out, err)
+                else:
+                    child = subprocess.Popen(
+                        request["command"],
+                        stdin=subprocess.DEVNULL,
+                        stdout=out,
+                        stderr=err,
+                        env=request["env"],
+                        cwd=request["folder"],
+                        start_new_session=True,
+                    )
             except OSError as error:
                 self.say(id=number, returncode=127, stdout="", stderr=str(error))
                 return
@@ -108,6 +163,9 @@ class _Agent:
 
     def hear(self, line: bytes) -> None:
         request = json.loads(line)
+        if "warm_up" in request:
+            self.warm = _Warm(**request["warm_up"])
+            return
         if "signal" in request:
             child = self.running.get(request["id"])
             if child is not None and child.poll() is None:

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from lab_agent import PORT_NAME
+from lab_cards import PAIRS, LabPair, LabPort, device
 from lab_initramfs import ROOT_TAG, SHARE_TAG, write_initramfs
 from lab_kernel import GuestKernel
 from lab_python import PYTHON_PATH, write_python_disk
@@ -39,52 +40,6 @@ _COMMAND_SECONDS = 120
 
 class GuestError(Exception):
     """The guest did not do what it was asked; ends with the last lines of its console."""
-
-
-@dataclass(frozen=True, slots=True)
-class LabPort:
-    """One card of the guest. ``slot`` is its PCIe root port (hot-plug), None for one on the old PCI bus."""
-
-    id: str
-    model: str
-    mac: str
-    slot: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class LabPair:
-    """Two cards of one model, joined by one cable."""
-
-    model: str
-    driver: str
-    a: LabPort
-    b: LabPort
-
-    @property
-    def ports(self) -> tuple[LabPort, LabPort]:
-        return self.a, self.b
-
-
-def _pair(number: int, model: str, driver: str, hot_plug: bool) -> LabPair:
-    ends = [
-        LabPort(
-            f"card{number}{end}", model, f"02:00:5e:10:{number:02x}:0{end}", f"slot{number}{end}" * hot_plug or None
-        )
-        for end in (1, 2)
-    ]
-    return LabPair(model, driver, *ends)
-
-
-PAIRS = {
-    pair.model: pair
-    for pair in (
-        _pair(1, "e1000e", "e1000e", hot_plug=True),  # Intel 82574L
-        _pair(2, "vmxnet3", "vmxnet3", hot_plug=True),  # 10G
-        _pair(3, "e1000", "e1000", hot_plug=False),  # Intel 82540EM
-        _pair(4, "rtl8139", "8139cp", hot_plug=False),  # 100M
-        _pair(5, "virtio-net-pci", "virtio_net", hot_plug=True),
-    )
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +73,10 @@ class Running:
         """Its process id in the guest, once it has started."""
         return int(self._guest._answer(self._number, "pid", 60)["pid"])
 
+    @property
+    def has_ended(self) -> bool:
+        return (self._number, "returncode") in self._guest._answers
+
     def send_signal(self, number: int, *, group: bool = False) -> None:
         """A signal to the process, or to its whole group as a terminal's Ctrl-C."""
         self._guest._send({"id": self._number, "signal": int(number), "group": group})
@@ -139,7 +98,7 @@ class Running:
 class Guest:
     """Boots on `start`; one of them serves all tests of a session."""
 
-    def __init__(self, kernel: GuestKernel, pairs: Sequence[LabPair], memory_mib: int = 3072) -> None:
+    def __init__(self, kernel: GuestKernel, pairs: Sequence[LabPair], memory_mib: int = 2048) -> None:
         self.pairs = {pair.model: pair for pair in pairs}
         self.boot_seconds = 0.0
         self.release = ""
@@ -148,6 +107,7 @@ class Guest:
         self._numbers = itertools.count(1)
         self._answers: dict[tuple[int, str], dict[str, Any]] = {}
         self._news = threading.Condition()
+        self._begun: list[Running] = []
         self._gone = False
         self._qmp_lock = threading.Lock()
 
@@ -156,7 +116,7 @@ class Guest:
         self.folder = Path(tempfile.mkdtemp(prefix="netperf-lab-"))
         self.share = self.folder / "share"
         self.share.mkdir()
-        agent = [str(Path(sys.executable).resolve()), "-ISu", str(Path(__file__).with_name("lab_agent.py"))]
+        agent = [str(Path(sys.executable).resolve()), "-Su", str(Path(__file__).with_name("lab_agent.py"))]
         write_initramfs(self.folder / "initramfs", self._kernel, agent)
         write_python_disk(self.folder / "python")
         self._serial, serial = socket.socketpair()
@@ -181,7 +141,7 @@ class Guest:
             self._control.settimeout(30)
             self._qmp_read("QMP")
             self.qmp("qmp_capabilities")
-            self.release = str(self._answer(0, "ready", _BOOT_SECONDS)["ready"])
+            self._wait_ready()
         except (TimeoutError, OSError) as error:
             console = self.console()
             self.close()
@@ -191,6 +151,22 @@ class Guest:
             raise
         self.boot_seconds = time.monotonic() - began
 
+    def reset(self) -> None:
+        """Presses its reset button, and waits until it takes commands again. Raises GuestError."""
+        self._begun.clear()
+        self._answers.clear()
+        self.qmp("set-action", reboot="reset")
+        self.qmp("system_reset")
+        self.qmp("set-action", reboot="shutdown")  # a kernel that panics ends the guest
+        try:
+            self._wait_ready()
+        except TimeoutError as error:
+            raise GuestError(f"the guest did not boot again ({error}){self.console()}") from None
+
+    def _wait_ready(self) -> None:
+        self.release = str(self._answer(0, "ready", _BOOT_SECONDS)["ready"])
+        self._send({"warm_up": {"python": sys.executable, "path": PYTHON_PATH}})
+
     def run(
         self,
         command: Sequence[str],
@@ -198,12 +174,20 @@ class Guest:
         timeout_s: float = _COMMAND_SECONDS,
         env: Mapping[str, str] | None = None,
         folder: str = "/lab",
+        warm: bool = False,
     ) -> Done:
         """Runs a command in the guest to its end, at most so long."""
-        return self.begin(command, env=env, folder=folder).wait(timeout_s)
+        return self.begin(command, env=env, folder=folder, warm=warm).wait(timeout_s)
 
-    def begin(self, command: Sequence[str], *, env: Mapping[str, str] | None = None, folder: str = "/lab") -> Running:
-        """Starts a command in the guest and returns at once."""
+    def begin(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        folder: str = "/lab",
+        warm: bool = False,
+    ) -> Running:
+        """Starts a command in the guest and returns at once. ``warm``: by the Python that has its modules already."""
         number = next(self._numbers)
         self._send(
             {
@@ -211,9 +195,22 @@ class Guest:
                 "command": list(command),
                 "env": {"PYTHONPATH": PYTHON_PATH, **(env or {})},
                 "folder": folder,
+                "warm": warm,
             }
         )
-        return Running(self, number, command)
+        running = Running(self, number, command)
+        self._begun.append(running)
+        return running
+
+    def end_commands(self) -> list[str]:
+        """Kills what still runs of what was begun; returns these commands."""
+        left = [each for each in self._begun if not each.has_ended]
+        self._begun.clear()
+        for each in left:
+            each.send_signal(signal.SIGKILL, group=True)
+            with contextlib.suppress(TimeoutError):
+                self._answer(each._number, "returncode", 20)
+        return [" ".join(each._command) for each in left]
 
     def push(self, files: Mapping[str, str], folder: str) -> str:
         """Text files into a folder of their own; returns its path in the guest."""
@@ -250,7 +247,7 @@ class Guest:
 
     def give_card(self, port: LabPort) -> None:
         """Plugs a card in that was taken."""
-        self.qmp("device_add", **_device(port))
+        self.qmp("device_add", **device(port))
 
     def cards(self) -> set[str]:
         """The ids of the cards that sit in their slots now."""
@@ -285,7 +282,9 @@ class Guest:
             # Mitigations empty the emulator's caches at each system call. Its TSC is one for all CPUs.
             # QEMU's e1000e loses the interrupt that says "the link changed" when it has several (IntMode 2).
             "-append", "console=ttyS0 loglevel=4 panic=-1 mitigations=off tsc=reliable random.trust_cpu=on "
-            "e1000e.IntMode=1,1",
+            # Each process at the same addresses, or the emulator translates its code again; small pages, or it
+            # forgets all of them at each change of one.
+            "norandmaps transparent_hugepage=never module_blacklist=ahci,lpc_ich,i2c_i801,8139too e1000e.IntMode=1,1",
             "-chardev", f"file,id=console,path={self.folder / 'console'}", "-serial", "chardev:console",
             "-chardev", f"socket,id=control,fd={control}", "-mon", "chardev=control,mode=control",
             "-drive", f"file={self.folder / 'python'},format=raw,if=virtio,readonly=on",
@@ -302,7 +301,7 @@ class Guest:
                     slot = f"pcie-root-port,id={port.slot},chassis={2 * chassis + end},slot={2 * chassis + end}"
                     command += ["-device", slot]
                 command += ["-netdev", f"hubport,id=cable-{port.id},hubid={chassis}"]
-                command += ["-device", json.dumps(_device(port))]
+                command += ["-device", json.dumps(device(port))]
         return command
 
     def _listen(self) -> None:
@@ -352,8 +351,3 @@ class Guest:
             if any(key in message for key in wanted):
                 return message
         raise OSError("it closed the connection")
-
-
-def _device(port: LabPort) -> dict[str, str]:
-    device = {"driver": port.model, "id": port.id, "netdev": f"cable-{port.id}", "mac": port.mac}
-    return device | ({"bus": port.slot} if port.slot else {})

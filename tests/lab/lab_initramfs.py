@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 
 from lab_kernel import GuestKernel
-from lab_python import PYTHON_MOUNT
+from lab_python import PYTHON_MOUNT, PYTHON_PATH
 
 __all__ = ["ROOT_TAG", "SHARE_TAG", "write_initramfs"]
 
@@ -42,6 +42,7 @@ options=trans=virtio,version=9p2000.L,msize=524288,cache=loose
 /bin/busybox mount -t devpts devpts /root/dev/pts
 /bin/busybox mount -t tmpfs shm /root/dev/shm
 /bin/busybox hostname lab
+export PYTHONPATH={python_path}
 exec /bin/busybox switch_root /root {agent}
 """
 
@@ -54,6 +55,7 @@ def write_initramfs(to: Path, kernel: GuestKernel, agent: list[str]) -> None:
         root_tag=ROOT_TAG,
         share_tag=SHARE_TAG,
         python_mount=PYTHON_MOUNT,
+        python_path=PYTHON_PATH,
         kernel_modules=shlex.quote(str(kernel.tree / "lib" / "modules")),
         agent=shlex.join(agent),
     )

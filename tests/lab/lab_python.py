@@ -7,6 +7,7 @@ state of the working tree for all tests of a run, whatever is edited meanwhile.
 
 from __future__ import annotations
 
+import compileall
 import shutil
 import subprocess
 import sysconfig
@@ -40,6 +41,8 @@ def write_python_disk(to: Path) -> None:
                     target = tree / "site" / file
                     target.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy2(file.locate(), target)
+        # What nobody has compiled yet (PYTHONDONTWRITEBYTECODE) each process of the guest would compile again.
+        compileall.compile_dir(tree, quiet=2, stripdir=work, prependdir=PYTHON_MOUNT)
         size = sum(path.stat().st_size + 4096 for path in tree.rglob("*"))
         with to.open("wb") as image:
             image.truncate(size + size // 4 + 16 * _MIB)

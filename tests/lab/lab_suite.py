@@ -13,9 +13,10 @@ from typing import Any
 
 from lab_guest import Done, Guest, LabPair, Running
 
-__all__ = ["PYTHON", "Pair", "Suite", "bench", "views", "wait_until"]
+__all__ = ["KEEPER", "PYTHON", "Pair", "Suite", "bench", "no_keeper", "views", "wait_until"]
 
 PYTHON = sys.executable
+KEEPER = "[p]ytest_netperf.links.keeper"  # a pattern that does not match itself
 _NETNS_TESTS = Path(__file__).resolve().parents[1] / "netns"
 sys.path.insert(0, str(_NETNS_TESTS))  # stand_in, their reader of ports: by ip, ethtool and /proc
 _PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -71,20 +72,26 @@ class Pair:
 def views(guest: Guest, pairs: Mapping[str, Pair]) -> dict[str, dict[str, Any]]:
     """`Pair.view` of several pairs, in one process."""
     names = [name for pair in pairs.values() for name in pair.names]
-    command = [PYTHON, "-S", "-c", _VIEW, str(_NETNS_TESTS), *names]
-    seen = json.loads(guest.run(command, timeout_s=300).check())
+    command = [PYTHON, "-c", _VIEW, str(_NETNS_TESTS), *names]
+    seen = json.loads(guest.run(command, timeout_s=300, warm=True).check())
     return {key: {name: seen[name] for name in pair.names} for key, pair in pairs.items()}
 
 
-def bench(serial: str, *pairs: Pair, speed: str = "1G") -> str:
+def bench(serial: str, *pairs: Pair) -> str:
     """A device of a bench file, with a link for each pair: one end by its PCI address, the other by its MAC."""
     text = f'[[device]]\nserial = "{serial}"\n'
     for ends in pairs:
         place = ends.guest.run(["readlink", "-f", f"/sys/class/net/{ends.a}/device"]).check()
         bus = _PCI.findall(place)[-1]  # a virtio device sits below its PCI function
+        speed = "100M" if ends.cards.model == "rtl8139" else "1G"
         text += f'[[device.link]]\nname = "{ends.cards.model}"\nspeed = "{speed}"\n'
         text += f'a = {{ port = "pci-{bus}", allow_addressed = true }}\nb = {{ port = "mac-{ends.cards.b.mac}" }}\n'
     return text
+
+
+def no_keeper(guest: Guest) -> None:
+    """Until no keeper is left: then all ports are home."""
+    wait_until(lambda: guest.run(["pgrep", "-f", KEEPER]).returncode, "the keepers end")
 
 
 @dataclass
@@ -98,11 +105,11 @@ class Suite:
     def write(self, files: Mapping[str, str]) -> None:
         self.path = self.guest.push(files, self.name)
 
-    def begin(self, *arguments: str) -> Running:
+    def begin(self, *arguments: str, **more_env: str) -> Running:
         command = [PYTHON, "-m", "pytest", "-q", "-p", "pytest_netperf.plugin", "-p", "no:cacheprovider"]
         command += ["-o", "netperf_reference=off", *arguments]
-        env = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "300"}
-        return self.guest.begin(command, env=env, folder=self.path)
+        env = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "300", **more_env}
+        return self.guest.begin(command, env=env, folder=self.path, warm=True)
 
     def run(self, *arguments: str, timeout_s: float = 280) -> Done:
         return self.begin(*arguments).wait(timeout_s)
