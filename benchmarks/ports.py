@@ -60,8 +60,8 @@ def bench_file(folder: str, pairs: list[tuple[str, str]]) -> Path:
     return path
 
 
-def ours(ports: tuple[str, str], parts: dict[str, list[float]]) -> float:
-    """One round; what took how long goes to ``parts``."""
+def ours(ports: tuple[str, str], parts: dict[str, list[float]], **allowed: bool) -> float:
+    """One round; what took how long goes to ``parts``. ``allow_addressed=True`` as in a bench file."""
     spent: dict[str, float] = {}
 
     def timed(name, function):
@@ -74,7 +74,10 @@ def ours(ports: tuple[str, str], parts: dict[str, list[float]]) -> float:
 
         return call
 
-    ends = {end: {"port": f"altname-{port}", "allow_virtual": True} for end, port in zip("ab", ports, strict=True)}
+    ends = {
+        end: {"port": f"altname-{port}", "allow_virtual": True, **allowed}
+        for end, port in zip("ab", ports, strict=True)
+    }
     spec = {"mtu": 1500, "ports": ends, "holder": {"pid": os.getpid(), "command": "benchmarks/ports.py"}}
     pair_class = type("Timed", (PhysicalPair,), {
         "refuse": timed("look whether they may be taken", PhysicalPair.refuse),

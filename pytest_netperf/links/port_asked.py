@@ -35,9 +35,10 @@ class AskedSettings:
     def write_down(self) -> None:
         """Before the port goes up, so that its link is negotiated once. What a driver refuses now is tried again."""
         self._write(lambda _name, _error: None)
-        # Once more on the port that is up: some drivers begin anew then. A forced speed cannot be read before the
-        # carrier, and to write it twice would cost it twice.
-        done = {"negotiation"} - self._open.keys()
+        # Once more on the port that is up, where it differs: some drivers begin anew then. A forced speed cannot be
+        # read before the carrier, and to write it twice would cost it twice.
+        forced = not self._asked.get("negotiation", {}).get("autoneg", True)
+        done = {"negotiation"} - self._open.keys() if forced else set()
         self._open = {name: self._asked[name] for name in _GROUPS if name in self._asked and name not in done}
 
     def write_up(self) -> None:

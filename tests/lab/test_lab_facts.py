@@ -17,14 +17,14 @@ print(json.dumps({name: read_port_facts(name, socket.if_nametoindex(name)) for n
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def facts(lab: Guest) -> dict[str, dict[str, Any]]:
     """Of the first end of each pair, read in one process while all of them are up; by model."""
     names = {}
     for model, cards in PAIRS.items():
         listed = lab.run(["sh", "-c", f"grep -l {cards.a.mac} /sys/class/net/*/address"]).check()
         names[model] = listed.split("/")[4]
-    read = json.loads(lab.run([PYTHON, "-c", FACTS, *names.values()]).check())
+    read = json.loads(lab.run([PYTHON, "-c", FACTS, *names.values()], warm=True).check())
     return {model: read[name] for model, name in names.items()}
 
 
@@ -44,7 +44,7 @@ def test_driver_firmware_and_bus_are_those_of_ethtool(
 def test_link_pause_and_bus_of_a_gigabit_card(lab: Guest, pair: Callable[[str], Pair]):
     ends = pair("e1000e")
     ends.up()
-    port = json.loads(lab.run([PYTHON, "-c", FACTS, ends.a]).check())[ends.a]
+    port = json.loads(lab.run([PYTHON, "-c", FACTS, ends.a], warm=True).check())[ends.a]
     said = lab.run(["ethtool", ends.a]).check()
     assert "Speed: 1000Mb/s" in said
     assert "Duplex: Full" in said

@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 from lab_guest import Guest, Running
-from lab_suite import PYTHON, Pair, Suite, bench, views, wait_until
+from lab_suite import KEEPER, PYTHON, Pair, Suite, bench, no_keeper, views, wait_until
 
 PairOf = Callable[[str], Pair]
 Survived = Callable[..., None]
 
-KEEPER = "[p]ytest_netperf.links.keeper"  # a pattern that does not match itself
 CLIENT = "iperf3.* -c "
 BENCH = "--netperf-bench=bench.toml"
 
@@ -97,7 +96,7 @@ ip neigh add 203.0.113.{next} lladdr 02:00:5e:00:00:99 nud permanent dev {a}
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # of the guest: a worker may leave this module and come back
 def dressed(lab: Guest) -> None:
     script = ""
     for n, cards in enumerate(lab.pairs.values()):
@@ -111,30 +110,32 @@ def dressed(lab: Guest) -> None:
 def made(dressed: None, lab: Guest, suite: Suite) -> Callable[..., Suite]:
     """``made(name, tests, pairs)``: a suite in a folder of its own on these pairs, which have their carrier."""
 
-    def make(name: str, tests: str, *pairs: Pair, speed: str = "1G") -> Suite:
+    def make(name: str, tests: str, *pairs: Pair) -> Suite:
         for ends in pairs:
-            ends.carrier()
+            ends.up()
         made = Suite(lab, f"{suite.name}-{name}")
-        made.write({"test_it.py": tests, "bench.toml": bench("LAB-1", *pairs, speed=speed)})
+        made.write({"test_it.py": tests, "bench.toml": bench("LAB-1", *pairs)})
         return made
 
     return make
 
 
-def clean(lab: Guest) -> str:
-    done = lab.run([PYTHON, "-m", "pytest_netperf.cli", "clean"], timeout_s=200)
+def clean(lab: Guest, **env: str) -> str:
+    done = lab.run([PYTHON, "-m", "pytest_netperf.cli", "clean"], timeout_s=200, env=env, warm=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def in_traffic(suite: Suite, clients: int = 1) -> None:
-    """Until so many clients of iperf3 run."""
+def in_traffic(suite: Suite, *runs: Running) -> None:
+    """Until each of these runs has a client of iperf3. One that has ended will not."""
     guest = suite.guest
-    wait_until(lambda: len(guest.run(["pgrep", "-f", CLIENT]).stdout.split()) >= clients, f"{clients} in traffic", 400)
 
+    def everyone() -> bool:
+        for run in runs:
+            assert not run.has_ended, run.wait().stdout
+        return len(guest.run(["pgrep", "-f", CLIENT]).stdout.split()) >= len(runs)
 
-def no_keeper(lab: Guest) -> None:
-    wait_until(lambda: lab.run(["pgrep", "-f", KEEPER]).returncode, "the keepers end")
+    wait_until(everyone, f"{len(runs)} in traffic", 400)
 
 
 def row_of(suite: Suite, serial: str = "LAB-1", **conditions: str) -> dict[str, Any]:
@@ -231,13 +232,12 @@ def test_runs_that_are_killed(lab: Guest, made: Callable[..., Suite], pair: Pair
     runs, suites = {}, {}
     for model in models:
         tests = ASKED if model in ("e1000e", "vmxnet3") else SLOW  # settings of a test come back too
-        speed = "100M" if model == "rtl8139" else "1G"
-        suites[model] = made(model, tests.replace("DURATION", "900"), ends[model], speed=speed)
+        suites[model] = made(model, tests.replace("DURATION", "900"), ends[model])
     before = views(lab, ends)
     for model in models:
         with_worker = ("-p", "xdist.plugin", "-n1", "--max-worker-restart=0") if model == "rtl8139" else ()
         runs[model] = suites[model].begin(BENCH, "--netperf-slots=5", *with_worker)
-    in_traffic(suites["e1000e"], len(models))
+    in_traffic(suites["e1000e"], *runs.values())
 
     runs["e1000e"].send_signal(signal.SIGINT, group=True)  # Ctrl-C reaches the whole foreground group
     runs["e1000"].send_signal(signal.SIGTERM)
@@ -270,19 +270,21 @@ def test_runs_that_are_killed(lab: Guest, made: Callable[..., Suite], pair: Pair
     assert row_of(suites["e1000e"])["verdict"] in ("ABORTED", "ERROR")
 
 
-def test_a_pulled_cable_a_removed_card_and_a_speed_that_was_forced_down(
+def test_a_pulled_cable_a_removed_card_and_links_that_are_slower_than_sold(
     lab: Guest, made: Callable[..., Suite], pair: PairOf, survived: Survived
 ):
-    """Two runs at once: one loses its cable, and has a pair that trained below its speed; one loses a card."""
-    cable, card, slow = pair("virtio-net-pci"), pair("vmxnet3"), pair("e1000e")
+    """Two runs at once: one loses its cable, and has two pairs that run below their speed, because it was forced or
+    because a port offers no more; the other one loses a card."""
+    cable, card, slow, modest = pair("virtio-net-pci"), pair("vmxnet3"), pair("e1000e"), pair("rtl8139")
+    lab.run(["ethtool", "-s", modest.a, "autoneg", "on", "advertise", "0x002"]).check()  # 10baseT/Full
     lab.run(["ethtool", "-s", slow.b, "speed", "100", "duplex", "full", "autoneg", "off"]).check()
     slow.carrier()
     wait_until(lambda: "Speed: 100Mb/s" in lab.run(["ethtool", slow.b]).stdout, "the forced speed is in force")
-    before = views(lab, {ends.cards.model: ends for ends in (cable, card, slow)})
-    of_cable = made("cable", SLOW.replace("DURATION", "25"), cable, slow)
+    before = views(lab, {ends.cards.model: ends for ends in (cable, card, slow, modest)})
+    of_cable = made("cable", SLOW.replace("DURATION", "25"), cable, slow, modest)
     of_card = made("card", SLOW.replace("DURATION", "25"), card)
     runs: list[Running] = [each.begin(BENCH, "--netperf-slots=2") for each in (of_cable, of_card)]
-    in_traffic(of_card, 2)
+    in_traffic(of_card, *runs)
     lab.cable(cable.cards, plugged=False)
     lab.take_card(card.cards.b)
     wait_until(lambda: card.cards.b.id not in lab.cards(), "the kernel lets go of the card")
@@ -301,6 +303,12 @@ def test_a_pulled_cable_a_removed_card_and_a_speed_that_was_forced_down(
     survived("speed forced down at one end: FAIL without traffic", before["e1000e"], slow.view())
     lab.run(["ethtool", "-s", slow.b, "autoneg", "on"]).check()
     slow.carrier()
+
+    row = row_of(of_cable, link="rtl8139")
+    assert row["verdict"] == "FAIL", pulled.stdout
+    assert "port a negotiated 10M full duplex, and the link is one of 100M" in row["reason"]
+    survived("10M negotiated on a link of 100M: FAIL without traffic", before["rtl8139"], modest.view())
+    lab.run(["ethtool", "-s", modest.a, "autoneg", "on", "advertise", "0x00f"]).check()
 
     row = row_of(of_card)
     assert row["verdict"] != "PASS", removed.stdout

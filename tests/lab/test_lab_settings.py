@@ -11,6 +11,7 @@ TESTS = """
 import pytest
 
 pytestmark = pytest.mark.netperf_limit(throughput=">= 10 kbps")
+COUNTED = dict.fromkeys(("crc_errors", "missed", "drops", "pause_forward", "pause_reverse"), "<= 100")
 
 def seen(end, *command):
     return end.run([*command, end.interface], check=True).stdout
@@ -23,6 +24,7 @@ def seen(end, *command):
     negotiation={"speed": "100M", "autoneg": False},
     irq_cpus="0",
 )
+@pytest.mark.netperf_limit(**COUNTED)
 def test_all(netperf_link, iperf3):
     b = netperf_link.b
     offloads = seen(b, "ethtool", "-k")
@@ -35,6 +37,22 @@ def test_all(netperf_link, iperf3):
     assert "Speed: 100Mb/s" in seen(b, "ethtool")
     iperf3.tcp(duration=1, omit=0, bitrate="5 Mbps")
 
+@pytest.mark.netperf_link(name="rtl8139", negotiation={"speed": "10M"})
+def test_less_is_offered(netperf_link, iperf3):
+    said = seen(netperf_link.a, "ethtool")
+    assert "Advertised link modes:  10baseT/Full" in said
+    assert "Speed: 10Mb/s" in said
+    assert "Auto-negotiation: on" in said
+    iperf3.tcp(duration=1, omit=0, bitrate="1 Mbps")
+
+@pytest.mark.netperf_link(name="e1000e", eee=False)
+def test_eee(iperf3):
+    iperf3.tcp(duration=1)
+
+@pytest.mark.netperf_link(name="vmxnet3", governor="performance")
+def test_governor(iperf3):
+    iperf3.tcp(duration=1)
+
 @pytest.mark.netperf_link(name="e1000e", ring={"rx": 5000})
 def test_ring(iperf3):
     iperf3.tcp(duration=1)
@@ -43,20 +61,30 @@ def test_ring(iperf3):
 def test_pause(iperf3):
     iperf3.tcp(duration=1)
 """
+COUNTED = ("crc_errors", "missed", "drops", "pause_forward", "pause_reverse")
 REFUSED = {
     "test_ring": "ring rx 5000; driver e1000e: Invalid argument; it has at most 4096 rx and 4096 tx entries",
     "test_pause": "pause rx off; driver vmxnet3: the driver does not know this setting",
+    "test_eee": "eee off; driver e1000e: the driver does not know this setting",
+    "test_governor": "governor performance; driver vmxnet3: this machine sets no frequencies",
 }
 
 
 def test_settings_of_a_test(lab: Guest, pair: Callable[[str], Pair], suite: Suite, survived: Callable[..., None]):
-    ends = {model: pair(model) for model in ("e1000e", "vmxnet3")}
+    ends = {model: pair(model) for model in ("e1000e", "vmxnet3", "rtl8139")}
     before = views(lab, ends)
     suite.write({"test_it.py": TESTS, "bench.toml": bench("LAB-1", *ends.values())})
     done = suite.run("--netperf-bench=bench.toml", timeout_s=500)
     after = views(lab, ends)
     assert done.returncode == 1, done.stdout + done.stderr
-    rows = {row["test"].split("::")[1].split("[")[0]: row for row in suite.sheet("LAB-1")["rows"]}
+    rows = suite.sheet("LAB-1")["rows"]
+    counted = {row["quantity"]: row["verdict"] for row in rows if row["quantity"] != "throughput"}
+    assert counted == dict.fromkeys(COUNTED, "PASS")
+    rows = {row["test"].split("::")[1].split("[")[0]: row for row in rows if row["quantity"] == "throughput"}
+    row = rows.pop("test_less_is_offered")
+    assert row["verdict"] == "PASS", row["reason"]
+    assert row["conditions"]["speed"] == 10e6
+    assert row["ceiling"] < 10e6
     row = rows.pop("test_all")
     assert row["verdict"] == "PASS", row["reason"]
     assert (row["conditions"]["ring"], row["conditions"]["speed"]) == ("rx 512, tx 128", 100e6)
@@ -72,5 +100,9 @@ def test_settings_of_a_test(lab: Guest, pair: Callable[[str], Pair], suite: Suit
     assert {name: row["verdict"] for name, row in rows.items()} == dict.fromkeys(REFUSED, "ERROR")
     for name, said in REFUSED.items():
         assert said in rows[name]["reason"]
-    for model, what in (("e1000e", "settings that tests asked for"), ("vmxnet3", "a setting that its driver refuses")):
+    for model, what in (
+        ("e1000e", "settings that tests asked for"),
+        ("rtl8139", "10M negotiated, because a test had both ports offer no more"),
+        ("vmxnet3", "settings that its driver refuses"),
+    ):
         survived(what, before[model], after[model])

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from lab_guest import Guest
-from lab_suite import PYTHON, Suite, wait_until
-from test_lab_physical import KEEPER, RATE, clean, in_traffic
+from lab_suite import KEEPER, PYTHON, Suite, wait_until
+from test_lab_physical import RATE, clean, in_traffic
 
 Survived = Callable[..., None]
 
@@ -60,13 +60,13 @@ def bench(**ends: str) -> str:
 BENCH = bench(a=f"mac-{MACS[0]}", b="altname-wlan1")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def radios(lab: Guest) -> Callable[[], dict[str, Any]]:
     """Two radios, one of them with nothing on it as a new one has; ``radios()`` is what both are now."""
     lab.run(["sh", "-ec", DRESS]).check()
 
     def view() -> dict[str, Any]:
-        return json.loads(lab.run([PYTHON, "-c", VIEW, NETNS_TESTS]).check())
+        return json.loads(lab.run([PYTHON, "-c", VIEW, NETNS_TESTS], warm=True).check())
 
     return view
 
@@ -93,7 +93,7 @@ def test_radios_of_a_killed_keeper_are_brought_home_by_clean(
     before = radios()
     suite.write({"test_it.py": RATE.replace("DURATION", "200"), "bench.toml": BENCH})
     run = suite.begin("--netperf-bench=bench.toml")
-    in_traffic(suite)
+    in_traffic(suite, run)
     everyone = f"{run.pid} $(pgrep -f '{KEEPER}')"
     lab.run(["sh", "-ec", f'all="{everyone}"; kill -STOP $all; kill -KILL $all']).check()
     assert run.wait().returncode == -signal.SIGKILL
@@ -112,12 +112,12 @@ def test_radios_that_cannot_be_given_back_are_refused(lab: Guest, radios: Callab
             "plain.toml": air.replace("true", "false"),
         }
     )
-    lab.run([PYTHON, "-c", CHANGE, "monitor", "ap"]).check()
+    lab.run([PYTHON, "-c", CHANGE, "monitor", "ap"], warm=True).check()
     check = [PYTHON, "-m", "pytest_netperf.cli", "bench", "check"]
-    said = lab.run([*check, "air.toml"], folder=suite.path)
-    lab.run([PYTHON, "-c", CHANGE, "", "station"]).check()
+    said = lab.run([*check, "air.toml"], folder=suite.path, warm=True)
+    lab.run([PYTHON, "-c", CHANGE, "", "station"], warm=True).check()
     assert said.returncode == 1, said.stdout + said.stderr
     assert "wlan0 is refused: second0 is on the same radio and would move with it" in said.stdout
     assert "wlan1 is refused: it works as ap, which could not be given back" in said.stdout
-    plain = lab.run([*check, "plain.toml"], folder=suite.path)
+    plain = lab.run([*check, "plain.toml"], folder=suite.path, warm=True)
     assert plain.stdout.count("it is a simulated radio without hardware behind it; it stands in for a port") == 2

@@ -88,6 +88,7 @@ def view(name: str) -> dict[str, Any] | None:
     for option in ("-l", "-g", "-c", "-a", "--show-eee"):
         asked = subprocess.run(["ethtool", option, name], capture_output=True, text=True, check=False)
         seen[f"ethtool {option}"] = asked.stdout
+    seen["negotiation"] = _negotiation(name)
     for kind in SYSCTLS:
         for path in sorted((Path("/proc/sys/net") / kind / name).glob("*")):
             try:
@@ -95,6 +96,13 @@ def view(name: str) -> dict[str, Any] | None:
             except OSError:  # stable_secret that nobody set
                 continue
     return seen
+
+
+def _negotiation(name: str) -> list[str]:
+    """What is set of it, not what came of it, from ``ethtool``."""
+    said = subprocess.run(["ethtool", name], capture_output=True, text=True, check=False).stdout
+    entries = said.replace("\n\t  ", " ").splitlines()  # a list goes on in lines that are indented further
+    return [" ".join(each.split()) for each in entries if each.startswith(("\tAdvertised", "\tAuto-", "\tWake-on"))]
 
 
 def _address(each: dict[str, Any]) -> dict[str, Any]:
