@@ -233,11 +233,11 @@ class FarHost:
             counted["udp_buffer_errors"] += int(dict(zip(*udp, strict=True)).get("RcvbufErrors", 0))
         return counted, FarWork(cpus=cpus, softnet_dropped=dropped)
 
-    def negotiated(self, interface: str) -> tuple[float | None, Duplex]:
-        """Speed in bit/s and duplex of a port; None where it does not say."""
-        said = self.ask('cd "/sys/class/net/$1" && cat speed duplex 2>/dev/null; exit 0', interface)
-        speed, duplex = [*said.split(), "", ""][:2]
-        return _speed_and_duplex(speed, duplex)
+    def settings(self, interface: str) -> tuple[int, float | None, Duplex]:
+        """MTU, speed in bit/s and duplex of a port; None where it does not say."""
+        said = self.ask('cd "/sys/class/net/$1" && cat mtu && cat speed duplex 2>/dev/null; exit 0', interface)
+        mtu, speed, duplex = [*said.split(), "", "", ""][:3]
+        return int(mtu or 0), *_speed_and_duplex(speed, duplex)
 
     def has_carrier(self, interface: str) -> bool:
         """Whether a port has a carrier now; one that is down has none."""

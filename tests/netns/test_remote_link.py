@@ -334,6 +334,10 @@ def test_root_is_needed_there_only_to_set_the_mtu(owner: Owner, host: SshHost, c
         after = link.all_counters()
         assert after["b"].rx_packets > before["b"].rx_packets
         assert link.port_facts()[1].driver == "veth"
+        host.run("ip", "link", "set", cable.far, "mtu", "1400")
+        with pytest.raises(LinkError, match="is 1400 and was 1500 when the link came up: something there changed it"):
+            link.port_facts()
+        host.run("ip", "link", "set", cable.far, "mtu", "1500")
         engine = LibiperfEngine.__new__(LibiperfEngine)
         engine.check = lambda _workload: None  # the library need not be installed
         with pytest.raises(TrafficError, match=r"on another host, .*choose the iperf3 program"):
