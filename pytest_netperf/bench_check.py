@@ -26,7 +26,7 @@ from pytest_netperf.links.wifi import ONE_RADIO
 from pytest_netperf.observe.observation import PcieHop
 from pytest_netperf.quantities import format_pair, format_speed, format_value, near_misses
 
-__all__ = ["BenchCheck", "LinkCheck", "check_bench"]
+__all__ = ["BenchCheck", "LinkCheck", "bus_problems", "check_bench"]
 
 _NO_ROOT: Final = "physical ports need root: run this, and pytest, with sudo"
 _NO_IPERF3: Final = "iperf3 is not installed (sudo apt-get install iperf3)"
@@ -248,10 +248,10 @@ def _cannot(link: LinkSpec, end: str, reading: PortReading) -> Iterator[str]:
     if reading.least_mtu is not None and mtu < reading.least_mtu:
         yield f"allows an MTU of {reading.least_mtu} at least, and the link has {mtu}; raise the mtu of the link"
     if speed is not None:
-        yield from _bus(speed, reading)
+        yield from bus_problems(speed, reading)
 
 
-def _bus(speed_bps: float, reading: PortReading) -> Iterator[str]:
+def bus_problems(speed_bps: float, reading: PortReading) -> Iterator[str]:
     """The rule of the doubts PCIe below need and USB below need, for one direction."""
     for fields in reading.pcie:
         hop = msgspec.convert(fields, PcieHop)

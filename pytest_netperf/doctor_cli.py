@@ -51,15 +51,17 @@ def quick_look() -> tuple[str, ...]:
 
 
 def _examine(output: Path, *, traffic: bool) -> Iterator[Finding]:
-    from pytest_netperf.doctor import links, machine, ports, speeds, tools
+    from pytest_netperf.doctor import devices, links, machine, ports, privileges, speeds, tools
 
     found = list(machine.system(output))
     yield from found
     if any(each.name == "operating system" and each.state == "problem" for each in found):
         return
-    yield from links.privileges()
+    yield from privileges.privileges()
     yield from links.simulated_links()
+    yield from devices.programs_of_states()
     yield from links.leftovers()
+    yield from links.unfinished_runs(output)
     yield from tools.iperf3()
     yield from ports.ports()
     yield from machine.cpus_and_load()

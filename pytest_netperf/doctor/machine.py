@@ -15,7 +15,7 @@ from typing import Final
 
 from pytest_netperf.doctor.finding import Finding, good, note, problem
 
-__all__ = ["cpus_and_load", "system"]
+__all__ = ["cpu_quota", "cpus_and_load", "system"]
 
 _LEAST_FREE_BYTES: Final = 200e6
 _RELEASED: Final = 1764547200  # 2025-12-01: no clock that is right shows less
@@ -23,6 +23,7 @@ _UNSYNCHRONISED: Final = 0x0040  # STA_UNSYNC of linux/timex.h
 _TIMEX_BYTES: Final = 208
 _TIMEX_STATUS_AT: Final = 40
 _BUSY_SHARE: Final = 0.5
+_CGROUP: Final = Path("/sys/fs/cgroup")
 
 
 def system(output: Path) -> Iterator[Finding]:
@@ -37,6 +38,7 @@ def system(output: Path) -> Iterator[Finding]:
         return
     yield good("system", "operating system", f"Linux {platform.release()}, {platform.machine()}, Python {_python()}")
     yield _disk(output)
+    yield _state()
     yield _clock()
 
 
@@ -64,6 +66,30 @@ def _disk(output: Path) -> Finding:
             "system", "output folder", seen, "make room: a run whose journal cannot be written is not ACCEPTED"
         )
     return good("system", "output folder", seen)
+
+
+def _state() -> Finding:
+    from pytest_netperf.record.state_folder import state_folder
+
+    folder = state_folder(os.environ)
+    if folder is None:
+        return note(
+            "system",
+            "state folder",
+            "this user has none (no HOME)",
+            "set XDG_STATE_HOME; the tester is measured each time",
+        )
+    above = folder
+    while not above.exists() and above != above.parent:
+        above = above.parent
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        return note(
+            "system",
+            "state folder",
+            f"{folder} cannot be written, so the tester is measured in each run and nothing is remembered",
+            f"make {above} a folder that this user may write into, or set XDG_STATE_HOME",
+        )
+    return good("system", "state folder", str(folder))
 
 
 def _clock() -> Finding:
@@ -115,12 +141,32 @@ def cpus_and_load() -> Iterator[Finding]:
             ", ".join(governors),
             "for steady figures: sudo cpupower frequency-set -g performance",
         )
-    elif governors:
-        yield good("tester", "frequency governor", "performance")
+    else:
+        yield good("tester", "frequency governor", governors[0] if governors else "none to be seen, as in most guests")
+    quota = cpu_quota(_CGROUP)
+    if quota is not None and quota < cpus:
+        yield note(
+            "tester",
+            "CPU quota",
+            f"this container may use {quota:g} of {cpus} CPUs; the kernel stops it for moments when it uses more",
+            "give it whole CPUs (--cpuset-cpus instead of --cpus), or what is measured is the quota",
+        )
     active = sorted(_mitigations())
     if active:
         yield note("tester", "mitigations", f"active for {', '.join(active)}; they cost throughput above some 10G")
+    else:
+        yield good("tester", "mitigations", "none that cost throughput")
     yield _xdist(cpus)
+    yield _live_view()
+
+
+def cpu_quota(cgroup: Path) -> float | None:
+    """How many CPUs the control group of this process may use; None where nothing limits it."""
+    try:
+        quota, _, period = (cgroup / "cpu.max").read_text().partition(" ")
+        return None if quota == "max" else int(quota) / int(period)
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
 
 
 def _cpu_model() -> str:
@@ -140,6 +186,12 @@ def _mitigations() -> Iterator[str]:
                 yield file.name
         except OSError:
             continue
+
+
+def _live_view() -> Finding:
+    if find_spec("rich") is None:
+        return good("tester", "live view", "lines every 10 s; a table at a terminal needs rich (extra `live`)")
+    return good("tester", "live view", "a table at a terminal, lines every 10 s in a log")
 
 
 def _xdist(cpus: int) -> Finding:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 
 from pytest_netperf.errors import StationError
 
-__all__ = ["measurement_slot"]
+__all__ = ["measurement_slot", "slot_holders"]
 
 _RETRY_SECONDS = 0.001
 _LOOK_AGAIN_SECONDS = 1.0
@@ -70,14 +70,19 @@ def _take(number: int) -> socket.socket | None:
 
 
 def _holders(slots: int) -> str:
+    return slot_holders(slots) or "somebody who has ended by now"
+
+
+def slot_holders(most: int) -> str:
+    """Who has one of the first ``most`` slots, as in "process 17, process 23"; "" when nobody measures."""
     pids = set()
-    for number in range(slots):
+    for number in range(most):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking, contextlib.suppress(OSError):
             asking.setblocking(False)
             asking.connect(_name(number))
             pid, _, _ = _CREDENTIALS.unpack(asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
             pids.add(f"process {pid}" if pid else "a process of another container")
-    return ", ".join(sorted(pids)) or "somebody who has ended by now"
+    return ", ".join(sorted(pids))
 
 
 def _wait_for_any(slots: int, seconds: float) -> None:

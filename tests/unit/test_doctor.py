@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_netperf.doctor import links, machine, ports, speeds, tools
+from pytest_netperf.doctor import devices, links, machine, ports, privileges, speeds, tools
 from pytest_netperf.doctor.finding import good, note, problem, text_lines
 from pytest_netperf.judge.doubt_iperf3 import faults_of
+from pytest_netperf.links.port_reading import PortReading
 from pytest_netperf.links.ports import HostPort
 
 
@@ -130,3 +131,111 @@ def test_a_journal_that_nobody_can_read_is_a_problem(monkeypatch, tmp_path):
     monkeypatch.setattr("pytest_netperf.links.port_journal.ports_folder", lambda: tmp_path)
     found = only(links.leftovers(), "journals of ports")
     assert found.state == "problem"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words", "command"),
+    [
+        ("kernel/apparmor_restrict_unprivileged_userns", "1", "Ubuntu 23.10 and newer", "apparmor_restrict"),
+        ("kernel/unprivileged_userns_clone", "0", "older Debian", "unprivileged_userns_clone=1"),
+        ("user/max_user_namespaces", "0", "no user namespace may be made at all", "max_user_namespaces=15000"),
+    ],
+)
+def test_what_keeps_ordinary_users_from_links_is_named(path, value, words, command):
+    found = privileges.user_namespaces({"/proc/self/ns/user": "", f"/proc/sys/{path}": value}.get)
+    assert (found.state, words in found.seen, command in found.todo) == ("note", True, True), found
+
+
+def test_a_kernel_that_lets_ordinary_users_make_links_is_well():
+    switches = {"/proc/sys/kernel/apparmor_restrict_unprivileged_userns": "0", "/proc/self/ns/user": ""}
+    assert privileges.user_namespaces(switches.get).state == "ok"
+    assert "this kernel has none" in privileges.user_namespaces({}.get).seen
+
+
+def test_programs_that_some_tests_need():
+    there, missing = devices.programs_of_states({"nft": "/usr/sbin/nft", "irtt": "/usr/bin/irtt"}.get)
+    assert there.seen == "NAT and packet filters, round-trip time under load (netperf_method(rtt=True))"
+    assert "iptables-restore, ip6tables-restore" in missing.seen
+    assert missing.todo.endswith("apt-get install iptables libndpi-bin suricata")
+    assert [each.state for each in devices.programs_of_states({}.get)] == ["note"]
+    assert [each.state for each in devices.programs_of_states(lambda name: name)] == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("text", "quota"), [("150000 100000\n", 1.5), ("max 100000\n", None), ("", None), (None, None), ("1 0", None)]
+)
+def test_the_quota_of_a_container(tmp_path, text, quota):
+    if text is not None:
+        (tmp_path / "cpu.max").write_text(text)
+    assert machine.cpu_quota(tmp_path) == quota
+
+
+def test_a_container_that_is_held_back_is_noted(monkeypatch, tmp_path):
+    (tmp_path / "cpu.max").write_text("50000 100000")
+    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+    assert "0.5 of" in only(machine.cpus_and_load(), "CPU quota").seen
+
+
+def test_a_state_folder_that_cannot_be_written_is_noted(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    found = only(machine.system(tmp_path), "state folder")
+    assert (found.state, "cannot be written" in found.seen) == ("note", True)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "new"))
+    assert only(machine.system(tmp_path), "state folder").state == "ok"
+    assert not (tmp_path / "new").exists()
+
+
+def reading(**more):
+    port = HostPort(index=2, name="enp1s0", altnames=(), mac=None, pci="0000:01:00.0", driver="igc")
+    given = dict.fromkeys(PortReading.__dataclass_fields__)
+    return PortReading(**{**given, "port": port, "up": True, "carrier": True, "pcie": (), **more})
+
+
+HOP = {
+    "upper": "0000:00:1c.0", "lower": "0000:01:00.0", "speed_gtps": 2.5, "width": 1, "upper_max_speed_gtps": 8.0,
+    "upper_max_width": 4, "lower_max_speed_gtps": 8.0, "lower_max_width": 4,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("more", "seen", "todo"),
+    [
+        (
+            {"pcie": (HOP,), "most_bps": 10e9},
+            "2 Gbit/s for 10 Gbit/s (0000:00:1c.0 - 0000:01:00.0: 2.5 GT/s",
+            "slot",
+        ),
+        ({"usb_bps": 480e6, "most_bps": 2.5e9}, "on a USB that carries", "a faster socket, without a hub"),
+    ],
+)
+def test_a_bus_that_is_too_narrow_for_its_port(more, seen, todo):
+    (found,) = ports.narrow_bus(reading(**more))
+    assert (found.state, seen in found.seen, todo in found.todo) == ("note", True, True), found
+    assert list(ports.narrow_bus(reading(**{**more, "most_bps": 1e8}))) == []
+    assert list(ports.narrow_bus(reading(**{**more, "most_bps": None}))) == []
+
+
+def test_cards_that_sleep():
+    aspm, eee = ports.sleep("enp1s0", ["l1_aspm", "l1_2_aspm"], True)
+    assert "l1_aspm, l1_2_aspm" in aspm.seen
+    assert "eee off" in eee.todo
+    assert list(ports.sleep("enp1s0", [], None)) == []
+
+
+def test_runs_without_an_end_are_told(tmp_path):
+    journals = tmp_path / "journals"
+    assert list(links.unfinished_runs(tmp_path)) == []
+    journals.mkdir()
+    (journals / "20260101T000000-aaaa.jsonl").write_text('{"kind":"run"}\n{"kind":"closed"}\n')
+    assert list(links.unfinished_runs(tmp_path)) == []
+    (journals / "20260102T000000-bbbb.jsonl").write_text('{"kind":"run"}\n{"kind":"row"}\n')
+    (found,) = links.unfinished_runs(tmp_path)
+    assert "20260102T000000-bbbb" in found.seen
+    assert found.todo.endswith(f"pytest-netperf sheet {journals}/20260102T000000-bbbb.jsonl")
+
+
+def test_who_measures_now_is_told(monkeypatch):
+    monkeypatch.setattr("pytest_netperf.links.slot.slot_holders", lambda **_: "process 17")
+    found = only(links.leftovers(), "measurement slot")
+    assert found.seen == "process 17 measures at this moment"

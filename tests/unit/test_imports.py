@@ -17,10 +17,10 @@ FOR_ALL = {"errors", "quantities", "units", "physics"}
 JOINTS = {
     "attach", "attempts", "baseline_cli", "batch_cli", "bench_check", "bench_cli", "bench_init", "cli", "collection",
     "conformance", "device_states", "doctor", "doctor_cli", "engines", "export_cli", "fixtures", "history",
-    "hookspecs", "live", "live_view", "long_runs", "marks", "method_mark", "new_cli", "option_values", "options",
-    "plans", "plugin", "probes", "recorder", "reference", "rows", "run_info", "screening", "selftest", "selftest_cli",
-    "series_cli", "session", "sign_cli", "starter", "strategies", "record_strategies", "store_cli", "tester_check",
-    "trials", "verify_cli",
+    "hookspecs", "interrupt", "live", "live_terminal", "live_view", "long_runs", "marks", "method_mark", "new_cli",
+    "option_values", "options", "plans", "plugin", "probes", "record_strategies", "recorder", "reference", "rows",
+    "run_info", "screening", "selftest", "selftest_cli", "series_cli", "session", "sign_cli", "starter", "store_cli",
+    "strategies", "summary", "tester_check", "trials", "verify_cli",
 }  # fmt: skip
 VOCABULARY = {
     # Data that rooms before them speak in: no behaviour, nothing but structs and enums.
