@@ -48,6 +48,9 @@ def _import() -> None:
             continue  # only property tests import these
         with contextlib.suppress(ImportError):  # of an extra that the guest has not
             importlib.import_module(f"pytest_netperf.{name}")
+    from pytest_netperf.report.html_page import _template
+
+    _template(None)  # to compile it is most of what the end of a run takes
     for name in _RUN_AS_MAIN:
         del sys.modules[name]
         delattr(pytest_netperf, name.rpartition(".")[2])
