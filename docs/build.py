@@ -2,7 +2,7 @@
 
 The pages are those that a repository shows. They are copied, so that three things can be added to the copy: the
 navigation, which is the index in README.md; the changelog; and the suites of conftest_examples, each with its files.
-Links out of docs/ lead to these copies.
+Links out of docs/ lead to these copies; what leads into the source is text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DOCS = ROOT / "docs"
 OUTPUT = ROOT / "build/docs"
 
 _FENCE = re.compile(r"^(?P<indent> *)```.*?^(?P=indent)```[ \t]*$", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"(?P<before>\]\()(?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
+_LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 _LEXERS = {".py": "python", ".toml": "toml", ".ini": "ini", ".yml": "yaml"}
 
 
@@ -78,11 +78,13 @@ def relink(text: str, page: Path, folder: Path, elsewhere: dict[Path, Path]) -> 
         if path.is_relative_to(folder) and path.exists():
             return match[0]
         outside = folder / os.path.relpath(path, folder.parent)
+        if outside not in kept and (ROOT / os.path.relpath(path, folder.parent)).exists():
+            return match["text"]  # of the source, which is not here
         if outside not in kept:
             raise BrokenLinkError(
                 f"{page.relative_to(folder)} links to {target}, which is no page of the documentation"
             )
-        return f"{match['before']}{os.path.relpath(kept[outside], page.parent)}{match['anchor'] or ''})"
+        return f"[{match['text']}]({os.path.relpath(kept[outside], page.parent)}{match['anchor'] or ''})"
 
     parts, end = [], 0
     for fence in _FENCE.finditer(text):

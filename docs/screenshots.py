@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 from PIL import Image
@@ -25,6 +25,7 @@ IMAGES = ROOT / "docs/images"
 LARGEST_BYTES = 300_000
 COLUMNS = 132
 TRIES = 6
+RUNNING = re.compile(r"(1[2-9]|2\d) of 31 s")
 QUIET = ("-q", "--tb=no", "--netperf-live=off")
 
 BENCH = """
@@ -157,18 +158,15 @@ def batch(folder: Path) -> None:
 def live(folder: Path) -> None:
     """What a terminal shows in the middle of a run."""
     write(folder, BENCH, TESTS)
-    text = printed(
-        folder,
-        "--netperf-duration=30",
-        "-onetperf_reference=off",
-        "--no-header",
-        "-n2",
-        "--netperf-slots=2",
-        seconds=25,
-    )
-    frame = re.split(r"\x1b\[2K", text)[-1]
-    before = text[: text.index("\x1b[?25l")] if "\x1b[?25l" in text else ""
-    draw_terminal(before.replace("\r", "") + frame.replace("\r", ""), "live.png", folder)
+    options = ("--netperf-duration=30", "-onetperf_reference=off", "--no-header", "-n2", "--netperf-slots=2")
+    text = printed(folder, *options, until=lambda text: len(RUNNING.findall(last_frame(text))) == 2)
+    write_live = text[: text.index("\x1b[?25l")] + last_frame(text)
+    draw_terminal(write_live, "live.png", folder)
+
+
+def last_frame(text: str) -> str:
+    """What the live view shows last; it clears each line before it draws it anew."""
+    return re.split(r"\x1b\[2K", text)[-1]
 
 
 # ---- runs ------------------------------------------------------------------------------------------------------------
@@ -199,8 +197,8 @@ def run_until(folder: Path, verdicts: dict[str, str], bench: str, tests: str, *o
     )
 
 
-def printed(folder: Path, *options: str, seconds: float | None = None) -> str:
-    """What pytest prints at a terminal; after so many seconds the run is interrupted."""
+def printed(folder: Path, *options: str, until: Callable[[str], bool] | None = None) -> str:
+    """What pytest prints at a terminal; ``until`` says when that is enough, and the run is ended."""
     command = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", "--color=yes"]
     command += ["--netperf-bench=bench.toml", *options]
     master, slave = pty.openpty()
@@ -209,10 +207,9 @@ def printed(folder: Path, *options: str, seconds: float | None = None) -> str:
         command, cwd=folder, env=environment, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
     ) as process:
         os.close(slave)
-        end = None if seconds is None else time.monotonic() + seconds
-        chunks = []
+        chunks: list[bytes] = []
         while True:
-            if end is not None and time.monotonic() > end:
+            if until is not None and until(b"".join(chunks).decode("utf-8", "replace")):
                 process.kill()
                 break
             try:
@@ -258,7 +255,7 @@ def draw_terminal(text: str, name: str, folder: Path) -> None:
     width, height = map(float, re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0])
     page = folder / f"{name}.html"
     page.write_text(f"<style>body {{ margin: 0 }} svg {{ width: 1000px }}</style>{svg}", "utf-8")
-    browse(page, name, 1000, round(1000 * height / width))
+    browse(page, name, 1000, round(1000 * height / width) + 300)  # what is left empty is cut off
 
 
 def shrink(source: Path, target: Path) -> None:

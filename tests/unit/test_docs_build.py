@@ -74,9 +74,14 @@ def test_links_out_of_the_documentation_lead_to_the_copies(build: ModuleType, tm
 
 def test_a_link_to_what_is_no_page_is_named(build: ModuleType, tmp_path: Path) -> None:
     page = tmp_path / "how-to/page.md"
-    text = "# A\n\n```text\n[in a block](../../pyproject.toml)\n```\n\n[here](https://example.org) [b](../../run#x)\n"
-    with pytest.raises(build.BrokenLinkError, match=r"how-to/page\.md links to \.\./\.\./run, which is no page"):
+    text = "# A\n\n```text\n[in a block](../../nowhere.toml)\n```\n\n[here](https://example.org) [b](../../nowhere#x)\n"
+    with pytest.raises(build.BrokenLinkError, match=r"how-to/page\.md links to \.\./\.\./nowhere, which is no page"):
         build.relink(text, page, tmp_path, {})
+
+
+def test_a_link_into_the_source_is_text(build: ModuleType, tmp_path: Path) -> None:
+    page = tmp_path / "how-to/page.md"
+    assert build.relink("see [the runner](../../run), and go", page, tmp_path, {}) == "see the runner, and go"
 
 
 def test_addresses_of_other_sites_are_well_formed() -> None:
@@ -95,3 +100,16 @@ def test_addresses_of_other_sites_are_well_formed() -> None:
             assert not parts.username, f"{page.name}: {target}"
             found += 1
     assert found > 5
+
+
+def test_images_are_small_used_and_taken_by_the_script() -> None:
+    from test_docs import PAGES
+
+    script = (ROOT / "docs/screenshots.py").read_text("utf-8")
+    pages = "".join(page.read_text("utf-8") for page in PAGES)
+    images = sorted((ROOT / "docs/images").iterdir())
+    assert len(images) >= 7
+    for image in images:
+        assert image.stat().st_size <= 300_000, image.name
+        assert f'"{image.name}"' in script, f"{image.name} is no screenshot that can be taken again"
+        assert f"images/{image.name})" in pages, f"{image.name} is on no page"
