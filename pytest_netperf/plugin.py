@@ -59,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for mark in _MARKS:
         config.addinivalue_line("markers", mark)
     chosen = options.Options.from_config(config)
-    session = config.stash[SESSION] = NetperfSession(chosen)
+    session = config.stash[SESSION] = NetperfSession(chosen, config)
     session.device_states = DeviceStates(config)
     try:
         if chosen.bench is not None or chosen.devices or chosen.profiles is not None:
