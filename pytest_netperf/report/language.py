@@ -11,19 +11,24 @@ from typing import Any
 
 from pytest_netperf.errors import ConfigError
 from pytest_netperf.quantities import near_misses
+from pytest_netperf.report.sentences import Sentences
 
 __all__ = ["DEFAULT_LANGUAGE", "Words", "known_languages", "load_words"]
 
 DEFAULT_LANGUAGE = "en"
+_SENTENCES, _QUANTITY = "sentences.", "quantity."
 
 
 class Words:
     """The texts of one language, by key: ``words("sheet.run", run=...)``."""
 
-    def __init__(self, language: str, texts: dict[str, str]) -> None:
+    def __init__(self, language: str, texts: dict[str, str], sentences: dict[str, str] | None = None) -> None:
         self.language = language
         """Its tag (BCP 47), such as "en"."""
         self.texts = texts
+        quantities = {key.removeprefix(_QUANTITY): text for key, text in texts.items() if key.startswith(_QUANTITY)}
+        self.sentence = Sentences(sentences or {}, quantities)
+        """Called with a sentence of the record: the same in this language, as far as it has it."""
 
     def __call__(self, key: str, **places: object) -> str:
         """The text of a key with its {places} filled in. Raises KeyError for what is not there."""
@@ -57,8 +62,10 @@ def load_words(language: str, folder: Path | None = None) -> Words:
     own = folder / "words" / f"{language}.toml" if folder is not None else None
     source = own if own is not None and own.is_file() else _built_in() / f"{language}.toml"
     texts = _read(source)
+    sentences = {key.removeprefix(_SENTENCES): texts.pop(key) for key in list(texts) if key.startswith(_SENTENCES)}
     missing, unknown = [key for key in english if key not in texts], [key for key in texts if key not in english]
     wrong = [key for key, text in texts.items() if key in english and _places(text) != _places(english[key])]
+    wrong += [sentence for sentence, own in sentences.items() if set(_places(own)) != set(_places(sentence))]
     for keys, problem in (
         (missing, "has no text for"),
         (unknown, "has texts that no sheet shows:"),
@@ -66,7 +73,7 @@ def load_words(language: str, folder: Path | None = None) -> Words:
     ):
         if keys:
             raise ConfigError(f"{source}: {problem} {', '.join(keys[:8])}{' ...' if len(keys) > 8 else ''}")
-    return Words(language, texts)
+    return Words(language, texts, sentences)
 
 
 def _built_in() -> Any:

@@ -61,7 +61,8 @@ def page_context(sheet: Sheet, *, json_sha256: str, words: Words | None = None) 
         "id": report_id(sheet),
         "certificate": [(label, typeset(text)) for label, text in certificate(sheet, w)],
         "look": verdict_class(sheet.verdict),
-        "sentence": typeset(sheet.sentence),
+        "sentence": typeset(w.sentence(sheet.sentence)),
+        "in_english": w.language != DEFAULT_LANGUAGE and not all(map(w.sentence.knows, _sentences(sheet))),
         "started": moment_text(sheet.started_at),
         "finished": moment_text(sheet.finished_at),
         "station": sheet.station.name or "-",
@@ -124,8 +125,8 @@ def _notes(sheet: Sheet, w: Words) -> list[dict[str, Any]]:
             "word": w.of("row", f"{verdict}.word", verdict),
             "look": verdict_class(group[0].verdict),
             "required": any(row.required for row in group),
-            "reason": reason,
-            "next_step": next_step or steps[verdict],
+            "reason": w.sentence(reason),
+            "next_step": w.sentence(next_step) or steps[verdict],
             "rows": group,
             "count": len(group),
             "names": [_name(row, w) + _information(row, group, w) for row in group[:_ROWS_NAMED]],
@@ -146,6 +147,16 @@ def _files(sheet: Sheet) -> dict[str, str]:
     """What the result rests on, and what tests attached, as it is called beside the sheet."""
     files = {f"{each.what} {each.name}": each.sha256 for each in sheet.files}
     return files | {f"{each.what} {name}": each.sha256 for name, each in attached_files(sheet.rows).items()}
+
+
+def _sentences(sheet: Sheet) -> Iterable[str]:
+    """What of the record is shown as it was written."""
+    yield sheet.sentence
+    yield from sheet.remarks
+    for row in sheet.rows:
+        yield from row.evidence.doubts
+        if row.verdict is not Verdict.PASS:
+            yield from (row.reason, row.next_step or "", *(attempt.reason for attempt in row.attempts))
 
 
 def _information(row: Row, group: list[Row], w: Words) -> str:
@@ -240,7 +251,7 @@ def _runs(rows: Iterable[Row], w: Words) -> Iterable[dict[str, Any]]:
             "uncertainty": _uncertainty(row, w),
             "reference": reference_text(row, w),
             "doubts": evidence.doubts,
-            "attempts": [_attempt(item, row.unit) for item in row.attempts],
+            "attempts": [_attempt(item, row.unit, w) for item in row.attempts],
         }
 
 
@@ -298,13 +309,13 @@ def _plain(struct: Any) -> dict[str, Any]:
     return {name: value for name, value in table.items() if value not in (None, [], ())}
 
 
-def _attempt(item: Attempt, unit: str) -> dict[str, Any]:
+def _attempt(item: Attempt, unit: str, w: Words) -> dict[str, Any]:
     return {
         "attempt": item.attempt,
         "verdict": item.verdict.value,
         "value": value_text(item.value, unit),
         "started_at": moment_text(item.started_at),
-        "reason": item.reason,
+        "reason": w.sentence(item.reason),
     }
 
 

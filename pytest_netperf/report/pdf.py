@@ -35,6 +35,7 @@ _SHOWN = (
     "word", "look", "sentence", "started", "finished", "station", "passed", "required", "id", "certificate", "notes",
     "further_notes", "rows", "sweeps", "soaks", "states", "rules_differ", "rules", "runs", "tables", "row_legend",
     "device_legend", "json_sha256", "journal_sha256", "marks",
+    "in_english",
 )  # fmt: skip
 
 

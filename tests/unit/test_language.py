@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import tomllib
 from importlib import resources
+from pathlib import Path
 
 import msgspec
 import pytest
 from record_samples import RUN, make_row, plan_of
 
 from pytest_netperf.errors import ConfigError
+from pytest_netperf.judge.judgement import Measured, judge
+from pytest_netperf.judge.limits import ResolvedLimit
 from pytest_netperf.judge.verdict import DeviceVerdict, Verdict
 from pytest_netperf.quantities import quantities
 from pytest_netperf.record.ledger import build_sheets
@@ -70,6 +75,56 @@ def test_the_sheet_is_in_its_language():
     body = re.sub(r"<style>.*?</style>|<[^>]+>", " ", page, flags=re.DOTALL)
     english = {text for text in ENGLISH.texts.values() if len(text) > 25 and "{" not in text and text in body}
     assert english == set()
+
+
+def sentences_of(language):
+    return tomllib.loads((BUILT_IN / f"{language}.toml").read_text("utf-8"))["sentences"]
+
+
+def test_each_translated_sentence_is_one_that_the_package_writes():
+    """Every part between its places stands in the source: who changes the English hears that there is a translation."""
+    written: list[str] = []
+    for path in Path(str(resources.files("pytest_netperf"))).rglob("*.py"):
+        written += [
+            node.value
+            for node in ast.walk(ast.parse(path.read_text("utf-8")))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+    text = "\0".join(written)
+    put_together = (
+        r"\{\w+\}|required rows?|\brows?\b|\b(?:was|were|is|are|short|over)\b|; the first|passed|\b1\b|^All|^The"
+    )
+    for english in sentences_of("ja"):
+        for part in re.split(put_together, english):
+            if len(part.strip(" .:;,()")) > 5:
+                assert part.strip(" .:;,()") in text, f"nobody writes {part!r} of {english!r}"
+
+
+def test_sentences_of_the_record_are_in_the_language_of_the_sheet():
+    """Real ones, of the judge and the ledger; with the numbers and names that stand in them."""
+    measured = Measured(quantity="power", unit="W", better="lower", value=16.0, trusted=True)
+    verdict = judge(measured, ResolvedLimit(quantity="power", low=None, high=15.0, text="<= 15 W"))
+    rows = [
+        make_row("p1", verdict.verdict, 16.0, quantity="power", unit="W", reason=verdict.reason,
+                 next_step=verdict.next_step, limit="<= 15 W", limit_high=15.0, limit_low=None, margin=-0.0667),
+        make_row("p2"),
+    ]  # fmt: skip
+    (sheet,) = build_sheets(RUN, plan_of([*rows, make_row("p3")]), rows, complete=False)
+    japanese = load_words("ja").sentence
+    with_note = [row for row in sheet.rows if row.verdict is not Verdict.PASS]
+    for text in (sheet.sentence, *(each for row in with_note for each in (row.reason, row.next_step or ""))):
+        assert japanese.knows(text), text
+        assert not re.search(r"\b(required|row|allowed|again|the)\b", japanese(text)), japanese(text)
+    assert japanese(verdict.reason) == "16 W は許容値 15 W を上回ります(6.67 % 超過)。"
+    assert japanese("temperature was never measured.") == "温度 は測定されませんでした。"
+    page = sheet_html(sheet, form=SheetForm(language="ja")).decode()
+    assert "16\u00a0W は許容値 15\u00a0W を上回ります" in page or "16 W は許容値" in page
+    assert "英語の文は、記録のまま" not in page
+    odd = msgspec.structs.replace(sheet, rows=(msgspec.structs.replace(sheet.rows[0], reason="Something new."),))
+    page = sheet_html(odd, form=SheetForm(language="ja")).decode()
+    assert "Something new." in page
+    assert "英語の文は、記録のまま" in page
+    assert load_words("en").sentence(verdict.reason) == verdict.reason
 
 
 def test_an_unknown_language_is_refused():
