@@ -19,7 +19,6 @@ _SHAPED: Final = {"mtu": 1500, "speed_bps": 1e9}
 _SLOTS: Final = 8
 """Of those so many are looked at."""
 _NEWEST, _SHOWN, _TAIL_BYTES = 50, 3, 65536
-_SMALL_PACKET: Final = 128
 _TRIALS: Final[tuple[tuple[str, Mapping[str, Any], str], ...]] = (
     ("simulated link, 1G", {}, "without it no simulated link has a speed; load the kernel modules veth and sch_tbf"),
     (
@@ -65,9 +64,8 @@ def simulated_links() -> Iterator[Finding]:
 
 
 def _others(owner: Owner) -> Iterator[Finding]:
-    """What only some tests need: small frames, and a device in the middle."""
+    """What only some tests need: a device in the middle."""
     trials: tuple[tuple[str, Mapping[str, Any], str], ...] = (
-        ("simulated link, small frames", {}, "tests with small UDP frames cannot run; load the kernel module sch_htb"),
         ("simulated router", {"device": "routed", "device_mtu": None, "state": None}, "routed links cannot be made"),
         (
             "simulated switch",
@@ -79,7 +77,6 @@ def _others(owner: Owner) -> Iterator[Finding]:
         link = f"doctor-other-{number}"
         try:
             owner.call("up", link=link, spec={**_SHAPED, "fault": {}, **more}, keep=None)
-            owner.call("shape", link=link, packet_bytes=_SMALL_PACKET)
             owner.call("down", link=link)
         except NetperfError as error:
             yield note("links", name, str(error), todo)

@@ -10,11 +10,13 @@ of the wire (`physics`), while segmentation offload stays on and the CPU is spar
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pytest_netperf.errors import LinkError
 from pytest_netperf.links.faults import LinkFault
 from pytest_netperf.links.namespace import Namespace
 from pytest_netperf.links.pair import Pair, lab_addresses
@@ -35,6 +37,11 @@ _QUEUE_SECONDS = 0.02
 _QUEUE_FLOOR = 4_000_000
 _TBF_LIMIT_BPS = 34e9  # 32-bit bytes/s in the kernel's old rate table; pyroute2 has no RATE64
 _STEER_FROM_BPS = 5e9
+_NO_TBF = (
+    "this kernel has no token bucket filter, by which a simulated link gets its speed: `sudo modprobe sch_tbf`, and "
+    "where there is no such module install the other modules of the kernel (Ubuntu: linux-modules-extra, Fedora: "
+    "kernel-modules-extra); links of physical ports do not need it. `pytest-netperf doctor` tries each part"
+)
 
 
 _spare: dict[str, Namespace] = {}
@@ -164,17 +171,24 @@ class SimulatedPair(Pair):
         shaped = rate * (packet_bytes + 14) / max(packet_bytes + 38, 84)
         if shaped > _TBF_LIMIT_BPS:
             return None  # the kernel's TBF cannot count that fast; the machine is far below it anyway
+        from pyroute2.netlink.exceptions import NetlinkError
+
         port = self.ports[end]
-        self.ends[end].ipr.tc(
-            "change" if port.get("shaped") else "add",
-            "tbf",
-            port["index"],
-            _ROOT,
-            parent=0xFFFFFFFF,
-            rate=round(shaped / 8),
-            burst=max(_BURST_FLOOR, round(shaped / 8 * _BURST_SECONDS)),
-            limit=max(_QUEUE_FLOOR, round(shaped / 8 * _QUEUE_SECONDS)),
-        )
+        try:
+            self.ends[end].ipr.tc(
+                "change" if port.get("shaped") else "add",
+                "tbf",
+                port["index"],
+                _ROOT,
+                parent=0xFFFFFFFF,
+                rate=round(shaped / 8),
+                burst=max(_BURST_FLOOR, round(shaped / 8 * _BURST_SECONDS)),
+                limit=max(_QUEUE_FLOOR, round(shaped / 8 * _QUEUE_SECONDS)),
+            )
+        except NetlinkError as error:
+            if error.code == errno.ENOENT and not port.get("shaped"):
+                raise LinkError(_NO_TBF) from None
+            raise
         port["shaped"] = True
         return rate
 

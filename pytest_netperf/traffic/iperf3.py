@@ -77,7 +77,10 @@ class Iperf3Engine:
             "congestion": workload.congestion is not None,
         }
         if self._version < _OLDEST:
-            raise TrafficError(f"{self.version} is too old: iperf3 3.1 or newer is needed")
+            raise TrafficError(
+                f"{self.version} is too old: iperf3 3.1 or newer is needed; install one (sudo apt-get install iperf3), or "
+                "choose the library with --netperf-engine libiperf"
+            )
         for option, wanted in asked.items():
             flag, needed = _NEEDS[option]
             if wanted and self._version < needed:
