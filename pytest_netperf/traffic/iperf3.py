@@ -78,8 +78,8 @@ class Iperf3Engine:
         }
         if self._version < _OLDEST:
             raise TrafficError(
-                f"{self.version} is too old: iperf3 3.1 or newer is needed; install one (sudo apt-get install iperf3), or "
-                "choose the library with --netperf-engine libiperf"
+                f"{self.version} is too old: iperf3 3.1 or newer is needed; install one (sudo apt-get install iperf3), "
+                "or choose the library with --netperf-engine libiperf"
             )
         for option, wanted in asked.items():
             flag, needed = _NEEDS[option]
