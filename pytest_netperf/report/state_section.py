@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from pytest_netperf.quantities import get_quantity
 from pytest_netperf.record.schema import Row
 from pytest_netperf.record.wording import (
     conditions_text,
@@ -23,6 +24,8 @@ __all__ = ["state_sections"]
 
 _STATE: Final = "device_state"
 _PLAIN: Final = "plain"
+_BESIDE: Final = ("frame_rate", "wire_rate", "tester_cpu", "dut_cpu")
+"""Quantities that a throughput row holds among its facts; each that one of them knows has a column."""
 
 
 def state_sections(rows: Iterable[Row], w: Words) -> list[dict[str, Any]]:
@@ -65,16 +68,23 @@ def _section(rows: list[Row], w: Words) -> dict[str, Any]:
     name = ", ".join(part for part in (port_text(first), quantity_text(first)) if part)
     conditions = conditions_text(msgspec.structs.replace(first, conditions=_others(first)))
     expected = any(row.expected is not None for row in rows)
+    beside = [name for name in _BESIDE if first.quantity == "throughput" and any(_fact(row, name) for row in rows)]
     columns = ["state.state", "rows.value", "state.change", "rows.limit", *(["state.expected"] if expected else [])]
+    names = [w.of("quantity", name, name.replace("_", " ")) for name in beside]
     return {
         "title": w("state.heading", what=name),
         "text": [conditions] if conditions else [],
-        "header": [*map(w, columns), w("rows.verdict")],
-        "table": [_line(row, plain, expected, w) for row in rows],
+        "header": [*map(w, columns), *names, w("rows.verdict")],
+        "table": [_line(row, plain, expected, beside, w) for row in rows],
     }
 
 
-def _line(row: Row, plain: float | None, expected: bool, w: Words) -> list[str]:
+def _fact(row: Row, quantity: str) -> float | None:
+    value = row.evidence.facts.get(f"measured_{quantity}")
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _line(row: Row, plain: float | None, expected: bool, beside: Sequence[str], w: Words) -> list[str]:
     word = w.of("row", f"{row.verdict.value}.word", row.verdict.value)
     is_plain = row.conditions[_STATE] == _PLAIN
     change = None if is_plain or not plain or row.value is None else row.value / plain - 1
@@ -84,5 +94,6 @@ def _line(row: Row, plain: float | None, expected: bool, w: Words) -> list[str]:
         margin_text(change),
         row.limit or "-",
         *([value_text(row.expected, row.unit)] if expected else []),
+        *(value_text(_fact(row, name), get_quantity(name).unit) for name in beside),
         word,
     ]

@@ -7,7 +7,7 @@ import pytest
 from record_samples import make_row
 
 from pytest_netperf.judge.verdict import Verdict
-from pytest_netperf.record.schema import Row
+from pytest_netperf.record.schema import Evidence, Row
 from pytest_netperf.report.language import load_words
 from pytest_netperf.report.state_section import state_sections
 
@@ -34,6 +34,22 @@ def test_the_drop_against_plain():
     ]
     assert [line[-1] for line in section["table"]] == ["PASS", "FAIL", "PASS"]
     assert section["text"] == ["MTU 1500, forward"]
+
+
+def test_what_was_measured_beside_the_goodput():
+    facts = {"measured_frame_rate": 85e3, "measured_wire_rate": 980e6, "measured_tester_cpu": 0.5}
+    rows = [
+        msgspec.structs.replace(in_state("plain", 937e6), evidence=Evidence(facts={**facts, "measured_dut_cpu": 0.45})),
+        msgspec.structs.replace(in_state("nat", 936e6), evidence=Evidence(facts=facts)),
+        in_state("ips", None, Verdict.NOT_APPLICABLE),
+    ]
+    (section,) = state_sections(rows, WORDS)
+    assert section["header"][4:] == ["frame rate", "wire rate", "tester cpu", "dut cpu", "Verdict"]
+    assert [line[4:-1] for line in section["table"]] == [
+        ["85 kframe/s", "980 Mbit/s", "50 %", "45 %"],
+        ["85 kframe/s", "980 Mbit/s", "50 %", "-"],
+        ["-", "-", "-", "-"],
+    ]
 
 
 def test_what_is_not_applicable_stands_beside_its_conditions():
