@@ -53,7 +53,7 @@ SUITES = {
         },
     ),
     "power_and_temperature": Expected({"SIM-0001": "ACCEPTED"}, rows=5),
-    "own_engine": Expected({"SIM-0001": "ACCEPTED"}, rows=2, arguments=("-k", "line_rate or forward or cut")),
+    "own_engine": Expected({"SIM-0001": "ACCEPTED"}, rows=2, arguments=("-k", "line_rate or forward")),
     "properties": Expected({"CABLE-0001": "ACCEPTED", "ROUTER-0001": "ACCEPTED"}, rows=9),
     "ci_without_root": Expected({"SIM-0001": "ACCEPTED"}, rows=3),
     "r86s_g2": Expected({"R86S-G2-0001": "ACCEPTED"}, rows=24, arguments=("--burn-in=3",)),
