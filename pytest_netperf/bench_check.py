@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Final
 import msgspec
 
 from pytest_netperf.bench.bench_file import read_bench
+from pytest_netperf.bench.device_os import commands_for
 from pytest_netperf.bench.model import DEFAULT_MTU, Bench, Device, LinkSpec, Port
 from pytest_netperf.bench.model_profile import ModelProfile, PortKind, load_profiles, serial_mistakes
 from pytest_netperf.errors import BenchError, LinkError, StationError
@@ -99,6 +101,8 @@ def check_bench(path: str | Path, folder: str | Path | None = None) -> BenchChec
     for each, (device, link) in zip(check.links, links, strict=True):
         if device is not None and link.simulated and link.topology == "routed":
             each.problems += _missing_programs(device)
+        if device is not None and not link.simulated:
+            each.problems += _cannot_be_told(device)
     return check
 
 
@@ -111,6 +115,19 @@ def _check_far_end(check: LinkCheck, near: Port, far: Port) -> None:
     except StationError as error:
         check.text += f", b = {far.port} at {far.ssh}"
         check.problems.append(f"b: {error}")
+
+
+def _cannot_be_told(device: Device) -> list[str]:
+    """Why a real device would not be put into one of its states by what the bench file says."""
+    problems = []
+    for state in device.states:
+        try:
+            commands_for(device, state)
+        except LinkError as error:
+            problems.append(str(error))
+    if device.ssh is not None and importlib.util.find_spec("asyncssh") is None:
+        problems.append("its states are told over ssh, which needs asyncssh: pip install 'pytest-netperf[remote]'")
+    return problems
 
 
 def _missing_programs(device: Device) -> list[str]:

@@ -6,6 +6,7 @@ Before traffic it is proved that packets pass one device that routes: the gatewa
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import socket
 import time
 from collections.abc import Mapping
@@ -32,7 +33,9 @@ class RoutedPorts(DevicePorts):
     def addresses_of(self, end: str, wanted: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - of other topologies
         """See `PhysicalPair`; all of them are the bench file's, because the device has its own beside them."""
         given = {"address6": None, **given_address(wanted["address"]), **given_address(wanted.get("address6"))}
-        return {**given, "gateway": wanted["gateway"], "gateway6": wanted.get("gateway6")}
+        for key in ("gateway", "gateway6"):
+            given[key] = str(ipaddress.ip_address(wanted[key])) if wanted.get(key) is not None else None
+        return given
 
     def hop_address(self, end: str, family: int) -> str:
         """See `Pair`: the gateway."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from pytest_netperf.errors import NetperfError
 from pytest_netperf.traffic.both_ends import Readings, combine, combine_stopped
 from pytest_netperf.traffic.engine import EngineFailure, Look, Watch
 from pytest_netperf.traffic.result import Result, Workload
@@ -93,6 +94,7 @@ def _run(
         raise EngineFailure(
             f"port {port} is in use in the namespace of end b of link {link.name}: something else listens there"
         )
+    carriers = _carrier_changes(link)
     started = time.monotonic()
     server = link.b.popen(server_command, env=environment)
     client: Process | None = None
@@ -134,7 +136,7 @@ def _run(
             if process is not None:
                 process.end()
     if problem and client is not None:
-        problem += f": {_stall(workload, client, server)}"
+        problem += f": {_stall(workload, client, server)}{_carriers_since(link, carriers)}"
     if problem or client is None:
         raise failure(problem, _NeverOpened if never_opened else EngineFailure)
     if client.returncode is not None and client.returncode < 0:
@@ -238,6 +240,18 @@ def _stall(workload: Workload, client: Process, server: Process) -> str:
         hint = ": the datagram that opens a stream, or its answer, was lost (iperf3 sends it only once)"
         return f"no traffic ever flowed{hint if workload.protocol == 'udp' else ''}"
     return "the data stopped flowing, or the two ends wait for one another"
+
+
+def _carrier_changes(link: Link) -> dict[str, int]:
+    return {end: port.carrier_changes for end, port in zip("ab", link.counters(), strict=True)}
+
+
+def _carriers_since(link: Link, before: dict[str, int]) -> str:
+    """Which ports lost their carrier, or got it back, since then: somebody pulled a cable, or switched a device off."""
+    with contextlib.suppress(NetperfError):  # whatever keeps it from answering, the problem is known already
+        changed = [f"port {end}" for end, changes in _carrier_changes(link).items() if changes != before[end]]
+        return f"; the carrier of {' and '.join(changed)} changed meanwhile" if changed else ""
+    return ""
 
 
 def _signal_name(code: int) -> str:

@@ -84,6 +84,17 @@ def test_what_a_router_announces_does_not_change_the_way(box: Box):
     path.close()
 
 
+def test_gateways_however_they_are_written(box: Box):
+    box.route()
+    box.run(f"ip addr add fe80::1/64 dev {box.q} nodad")
+    path = bring(RoutedPorts, box, a={"gateway6": "2001:DB8:201::0001"}, b={"gateway6": "fe80::1"})
+    assert path.facts["proof"]["gateways_resolved"] == {
+        "a": {"198.18.201.1": box.mac["p"], "2001:db8:201::1": box.mac["p"]},
+        "b": {"198.18.202.1": box.mac["q"], "fe80::1": box.mac["q"]},
+    }
+    path.close()
+
+
 def test_without_ipv6_addresses_only_ipv4_is_proved(box: Box):
     box.route()
     path = bring(RoutedPorts, box, a={"address6": None}, b={"address6": None})

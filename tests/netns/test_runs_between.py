@@ -146,6 +146,7 @@ def test_the_device_is_switched_off_while_it_is_measured(runs: Runs):
     row = runs.rows()["routed/ipv4"]
     assert row["verdict"] == "ERROR", row
     assert "the iperf3 client did not end within" in row["reason"]
+    assert row["reason"].endswith("; the carrier of port a and port b changed meanwhile")
 
 
 def test_a_run_that_is_killed(runs: Runs):

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aftermath import Traces, wait_until
@@ -22,7 +22,8 @@ from stand_in import unequal, view
 
 from pytest_netperf.bench.bench_file import parse_bench
 from pytest_netperf.bench.device_os import commands_for
-from pytest_netperf.bench.plan import states_of
+from pytest_netperf.bench.plan import LinkRequest, plan_links, states_of
+from pytest_netperf.device_states import DeviceStates
 from pytest_netperf.errors import LinkError, SshError
 from pytest_netperf.remote.device_driver import DeviceDriver, rescue
 
@@ -213,6 +214,22 @@ def test_what_a_killed_process_left_is_undone_by_the_next(router: Router):
             assert rescue(router.folder) == [("BOX-1", None)]
             assert rescue(router.folder) == []
         assert router.tables == ""
+
+
+def test_a_test_that_asks_for_no_state_does_not_measure_what_a_killed_run_left(
+    router: Router, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("NETPERF_STATE", str(router.path / "state"))
+    driver = router.driver()
+    driver.enter("nat")
+    driver._claim.close()
+    (plan,) = plan_links(parse_bench(router.bench), LinkRequest())
+    states = DeviceStates(cast("pytest.Config", None))
+    assert "netperf_nat" in router.tables
+    states.enter(plan)
+    assert router.tables == ""
+    assert states.leave() == []
+    driver._hang_up()
 
 
 TESTS = """

@@ -200,6 +200,15 @@ def test_a_topology_of_later(checked):
     assert "this version can simulate only 'pair', 'routed', 'switched'" in problems[0]
 
 
+def test_a_device_that_cannot_be_told_its_state(checked):
+    state = '[[device.state]]\nname = "nat"\nnat = true\n[[device.state]]\nname = "ids"\ninspection = { rules = 5 }\n'
+    head = 'serial = "BOX-1"\nssh = "root@198.18.0.1"\nos = "linux"'
+    _, problems, _ = checked(Told([reading(1), reading(2)]), link() + state, head)
+    assert len(problems) == 2
+    assert "its commands name the device's own interfaces at the ends of the link; write them beside" in problems[0]
+    assert "there are no ready commands for inspection on 'linux', only for nat, firewall" in problems[1]
+
+
 def test_ports_of_unequal_speed_at_a_device(checked):
     """Each is held against its own speed, and the link is one of the slower one."""
     ends = {"a": "1", "b": "2"}
