@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+
 from pytest_netperf import cli
 from pytest_netperf.batch.folder import read_folder
 from pytest_netperf.record.verify import verify_sheet
@@ -42,6 +45,10 @@ def test_a_waived_run(project):
     assert (sheet["procedure"]["suite"], sheet["procedure"]["version"]) == (project.path.name, "2.1")
     assert [file["what"] for file in sheet["files"]] == ["waivers file"]
     assert sheet["authoriser"] == "Q. A."
+    with contextlib.closing(sqlite3.connect(run.output / "results.db")) as store:
+        (stored,) = store.execute("SELECT serial, verdict, sheet_digest FROM netperf_device")
+        verdicts = store.execute("SELECT verdict FROM netperf_row ORDER BY n").fetchall()
+    assert (stored, verdicts) == (("SIM-0001", sheet["verdict"], sheet["digest"]), [("PASS",), ("FAIL",)])
     (path,) = run.output.glob("*/*/sheet.json")
     assert {finding.result for finding in verify_sheet(path)} == {"proven"}
     assert "<td>Q. A.</td>" in path.with_name("sheet.html").read_text().replace('<td class="text">', "<td>")
@@ -71,8 +78,9 @@ journal._now = now
         },
         test_all=POWER.replace("16", "14"),
     )
-    run = project.run()
+    run = project.run("--netperf-store=none")
     assert run.code == 1
+    assert not list(run.output.glob("*.db"))
     run.is_clean()
     run.has("ERROR: The clock of the tester was set back by", "SIM-0001   NOT PROVEN   2 of 2 rows passed", "2 passed")
     assert run.sheet["verdict"] == "NOT PROVEN"
