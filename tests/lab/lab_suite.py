@@ -24,12 +24,12 @@ _VIEW = "import json, sys; sys.path.insert(0, sys.argv[1]); from stand_in import
 _VIEW += "print(json.dumps({name: view(name) for name in sys.argv[2:]}))"
 
 
-def wait_until(condition: Callable[[], Any], what: str, seconds: float = 60.0) -> Any:
-    """What ``condition`` gives as soon as it is true."""
+def wait_until(condition: Callable[[], Any], what: str, seconds: float = 60.0, every: float = 0.2) -> Any:
+    """What ``condition`` gives as soon as it is true. To ask is work for the guest: not too often."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        time.sleep(0.1)
+        time.sleep(every)
     return found
 
 
@@ -91,7 +91,7 @@ def bench(serial: str, *pairs: Pair) -> str:
 
 def no_keeper(guest: Guest) -> None:
     """Until no keeper is left: then all ports are home."""
-    wait_until(lambda: guest.run(["pgrep", "-f", KEEPER]).returncode, "the keepers end")
+    wait_until(lambda: guest.run(["pgrep", "-f", KEEPER]).returncode, "the keepers end", 90, every=0.5)
 
 
 @dataclass
