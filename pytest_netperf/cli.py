@@ -102,6 +102,7 @@ def _sheet_arguments(parser: argparse.ArgumentParser) -> None:
 def _sheet(asked: argparse.Namespace) -> int:
     from pytest_netperf.judge.verdict import DeviceVerdict
     from pytest_netperf.record.closing import close_run
+    from pytest_netperf.record.evidence_store import attached_files, take_along
     from pytest_netperf.record.journal_reader import read_journal
     from pytest_netperf.report.form import SheetForm, check_form, read_formats
     from pytest_netperf.report.sheet import write_sheet
@@ -117,6 +118,7 @@ def _sheet(asked: argparse.Namespace) -> int:
     sheets = close_run(contents, folder, **_waivers(asked.waivers, folder))
     problems: list[str] = []
     for sheet in sheets:
+        take_along((*sheet.files, *attached_files(sheet.rows).values()), journal.resolve().parent.parent, folder)
         paths = write_sheet(sheet, folder, form=form)
         problems += paths.problems
         for line, _ in device_lines(sheet, str(paths.main)):

@@ -136,6 +136,10 @@ def test_files_that_a_test_attaches_are_kept_named_and_verified(project):
         assert cli.main(["verify", str(path)]) == 1, file
         file.write_bytes(whole)
     assert not read_folder_problems(run.output)
+    elsewhere = project.path / "elsewhere"
+    assert cli.main(["sheet", str(run.journal), "--output", str(elsewhere)]) == 1  # not accepted
+    (again,) = elsewhere.glob(f"*/*/{beside.name}")
+    assert again.read_bytes() == beside.read_bytes()
 
 
 def read_folder_problems(output):
