@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
-_VERSION = re.search(
-    r'^__version__ = "(.+)"$',
-    (Path(__file__).parents[1] / "pytest_netperf/__init__.py").read_text("utf-8"),
-    re.MULTILINE,
-)
-assert _VERSION is not None
+from pytest_netperf import __version__
 
 project = "pytest-netperf"
 author = ""
 copyright = ""
-version = release = _VERSION[1]
+version = release = __version__
 language = "en"
 
 extensions = ["myst_parser"]

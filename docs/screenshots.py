@@ -1,7 +1,7 @@
 """Takes the images of the documentation anew: python docs/screenshots.py (or ./run docs images).
 
 Each shows what a real run made, on simulated links of this machine: the sheets as HTML and PDF, the batch page, and
-what pytest prints. It needs iperf3, chromium, pdftoppm and the extras `docs`, `pdf`, `batch` and `live`. A run that
+what pytest prints. It needs iperf3, chromium, pdftoppm and the extra `dev`. A run that
 came out otherwise than it must, because this machine was busy, is made again.
 """
 
