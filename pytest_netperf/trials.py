@@ -130,7 +130,8 @@ def _trial_of_run(
     assert plan.link is not None
     result, workload = measurement.result, measurement.result.workload
     speed_bps, mtu = plan.link.link.line_rate_bps, plan.link.settings.mtu
-    faulted = faulted or (plan.link.state is not None and plan.link.state.is_simulated)  # it owes no line rate
+    state = plan.link.state if plan.link.link.simulated else None
+    faulted = faulted or (state is not None and state.is_simulated)  # it owes no line rate
     ceilings = ceilings_of(plan, workload)
     bounds: dict[str, float] = {}
     if speed_bps is not None:
@@ -232,8 +233,9 @@ def _tolerance(workload: Workload, burst_bits: float, bounds: dict[str, float]) 
 def _owed_bps(link: LinkPlan, workload: Workload) -> dict[str, float]:
     """Goodput that a simulated link owes each direction in spite of a rate fault; empty when nobody can say."""
     fault, speed_bps = link.link.fault, link.link.line_rate_bps
-    if fault is None and link.state is not None and link.state.only_rate_bps is not None:
-        slower = min(link.state.only_rate_bps, speed_bps or math.inf)
+    state = link.state if link.link.simulated else None
+    if fault is None and state is not None and state.only_rate_bps is not None:
+        slower = min(state.only_rate_bps, speed_bps or math.inf)
         return {way: ceiling_bps(workload, slower, link.settings.mtu) for way in ("forward", "reverse")}
     if fault is None or fault.only_rate_bps is None:
         return {}
