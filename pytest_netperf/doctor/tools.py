@@ -5,13 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_netperf.doctor.finding import Finding, good, note, problem
-from pytest_netperf.errors import TrafficError
+from pytest_netperf.errors import NetperfError, TrafficError
+
+if TYPE_CHECKING:
+    from pytest_netperf.traffic.engine import Engine
 
 __all__ = ["iperf3"]
 
 _INSTALL = "install iperf3 (sudo apt-get install iperf3), or use the library: --netperf-engine libiperf"
+
+
+def _cannot(engine: Engine) -> Iterator[str]:
+    """What came with a later release."""
+    from pytest_netperf.traffic.result import Workload
+
+    try:
+        engine.check(Workload(direction="bidirectional"))
+    except NetperfError as error:
+        yield str(error)
 
 
 def iperf3() -> Iterator[Finding]:
@@ -19,14 +33,16 @@ def iperf3() -> Iterator[Finding]:
     from pytest_netperf.judge.doubt_iperf3 import faults_of
     from pytest_netperf.traffic.engine import make_engine
     from pytest_netperf.traffic.iperf3 import parse_version
+    from pytest_netperf.traffic.result import Workload
 
     try:
-        said = make_engine("iperf3").version
+        engine = make_engine("iperf3")
+        said = engine.version
+        engine.check(Workload())
     except TrafficError as error:
         yield problem("iperf3", "program", str(error), _INSTALL)
     else:
-        version = parse_version(said) or ()
-        faults = faults_of(version)
+        faults = [*faults_of(parse_version(said) or ()), *_cannot(engine)]
         if faults:
             yield note(
                 "iperf3",

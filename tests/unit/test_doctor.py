@@ -75,6 +75,24 @@ def test_what_is_no_iperf3_is_a_problem(monkeypatch, tmp_path):
     assert "is not iperf3" in found.seen
 
 
+@pytest.mark.parametrize(
+    ("version", "state", "words"),
+    [
+        ("3.0.11", "problem", "is too old: iperf3 3.1 or newer is needed; install one"),
+        ("3.1.3", "note", "bidirectional needs iperf3 3.7 or newer"),
+        ("3.9", "note", "before 3.11 reports only the sent rate of UDP"),
+        ("3.19", "ok", "no known fault"),
+    ],
+)
+def test_old_releases(monkeypatch, tmp_path, version, state, words):
+    stand_in = tmp_path / "iperf3"
+    stand_in.write_text(f"#!/bin/sh\necho 'iperf {version} (cJSON 1.7.13)'\n")
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = only(tools.iperf3(), "program")
+    assert (found.state, words in found.seen) == (state, True), found
+
+
 def test_an_output_below_a_file_is_a_problem(tmp_path):
     (tmp_path / "file").write_text("")
     found = only(machine.system(tmp_path / "file" / "results"), "output folder")
