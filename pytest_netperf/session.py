@@ -252,9 +252,8 @@ class NetperfSession:
         self._count += 1
         key, fault = f"link-{self._count}", plan.link.fault
         if plan.link.physical_ports:
-            wanted = _port_names(plan)
             for handle in self._handles.values():
-                if _port_names(handle.plan) & wanted:
+                if handle.plan.link.occupies & plan.link.occupies:
                     handle.take_down()
             about: dict[str, Any] = {
                 "name": plan.id,
@@ -363,16 +362,16 @@ def _simulated_state(plan: LinkPlan) -> dict[str, Any] | None:
     return asdict(plan.state) if plan.state is not None and plan.state.is_simulated else None
 
 
-def _port_names(plan: LinkPlan) -> set[str]:
-    return {port.port.lower() for port in plan.link.physical_ports.values()}
-
-
 def _refuse_unmet(link: Link, plan: LinkPlan) -> None:
     """Let go of a physical link that is not what its device is sold for. Raises DeviceError."""
     from pytest_netperf.judge.precondition import unmet_preconditions
 
     wish = plan.settings.negotiation
-    ports = dict(zip("ab", link.port_facts(), strict=True))
+    try:
+        ports = dict(zip("ab", link.port_facts(), strict=True))
+    except NetperfError:
+        link.close()
+        raise
     unmet = [
         each
         for end, port in ports.items()

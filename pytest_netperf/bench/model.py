@@ -228,6 +228,13 @@ class LinkSpec:
         return {end: port for end, port in ends.items() if port is not None and port.ssh is None}
 
     @property
+    def occupies(self) -> frozenset[str]:
+        """Names of the ports that nobody else can use while it is up: those of this machine, and a far one."""
+        far = self.b
+        there = {f"{far.ssh.host}/{far.port}"} if far is not None and far.ssh is not None else set()
+        return frozenset({port.port.lower() for port in self.physical_ports.values()} | there)
+
+    @property
     def without_hardware(self) -> bool:
         """Whether no device and no cable are behind it: what is measured on it is SIMULATED."""
         return self.simulated or any(port is not None and port.allow_virtual for port in (self.a, self.b))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, NoReturn
 
-from pytest_netperf.errors import ConfigError, LinkError, StationError
+from pytest_netperf.errors import ConfigError, LinkError
 from pytest_netperf.links.link import Endpoint, Link, arguments_of
 from pytest_netperf.links.owner import Owner
 from pytest_netperf.links.process import Process
@@ -100,7 +100,8 @@ class RemoteLink(Link):
         super().__init__(owner, key, answer, topology="remote", simulated=False, fault={}, **about)
         self.b = far
         self._host, self._far_port = host, port
-        self._held: Process | None = None
+        self.undo = contextlib.ExitStack()
+        """What is put back at the far end, before the connection to it is closed."""
         self._work = self._work_before = FarWork()
         self.facts |= {
             "far_host": f"{port.host} ({host.name})",
@@ -110,10 +111,6 @@ class RemoteLink(Link):
             "far_clock_within_s": port.clock_within_s,
             **({"far_namespace": host.namespace} if host.namespace is not None else {}),
         }
-
-    def hold(self, process: Process) -> None:
-        """A program there that keeps the far port as we need it; it ends with the link."""
-        self._held = process
 
     def all_counters(self) -> dict[str, PortCounters]:
         """See `Link`. Raises SshError where the far host does not answer."""
@@ -175,8 +172,7 @@ class RemoteLink(Link):
 
     def lost(self) -> None:
         """The near end is gone already: end what runs at the far end, and the connection. Safe to repeat."""
-        held, self._held = self._held, None
-        with contextlib.suppress(StationError):
-            if held is not None:
-                held.end(grace=3.0)
-        self._host.connection.close()
+        try:
+            self.undo.close()
+        finally:
+            self._host.connection.close()

@@ -13,8 +13,9 @@ from pytest_netperf.bench.model import Port, Topology
 from pytest_netperf.errors import LinkError
 from pytest_netperf.links.link import Link
 from pytest_netperf.links.owner import Owner
+from pytest_netperf.links.port_journal import PortClaim, PortHeldError
 
-__all__ = ["bring_up_ports", "lend_ports"]
+__all__ = ["bring_up_ports", "claim_in_turn", "lend_ports"]
 
 _ANOTHER_RUN_SECONDS: Final = 15.0
 _BY_ANOTHER_NAME: Final = ". Another link of the bench file has it by another name: call the port the same in both"
@@ -52,19 +53,40 @@ def lend_ports(owner: Owner, key: str, spec: Mapping[str, Any]) -> dict[str, Any
 
     ``spec`` is that of the link's class in the keeper, with each of ``ports`` as a `Port`.
     """
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"process {os.getpid()}"
-    holder = {"pid": os.getpid(), "command": _command_line(), "run": run}
+    turn = _Turn()
     ports = {end: asdict(port) for end, port in spec["ports"].items()}
-    spec = {**spec, "ports": ports, "holder": holder}
+    spec = {**spec, "ports": ports, "holder": turn.holder}
     owner.be_patient()
-    deadline = time.monotonic() + _ANOTHER_RUN_SECONDS
     while True:
         answer: dict[str, Any] = owner.call("up", link=key, spec=spec)
         if "held" not in answer:
             return answer
-        ours = answer["holder"].get("pid") == os.getpid()
-        if (ours or answer["holder"].get("run") != run) and time.monotonic() > deadline:
-            raise LinkError(f"{answer['held']}{_BY_ANOTHER_NAME if ours else ''}")
+        turn.wait(answer["held"], answer["holder"])
+
+
+def claim_in_turn(port_id: str) -> PortClaim:
+    """The right to a port that no keeper holds, which is waited for like the others. Raises LinkError."""
+    turn = _Turn()
+    while True:
+        try:
+            return PortClaim(port_id, turn.holder)
+        except PortHeldError as error:
+            turn.wait(str(error), error.holder)
+
+
+class _Turn:
+    """Waits for a port, as long as that makes sense."""
+
+    def __init__(self) -> None:
+        self._run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"process {os.getpid()}"
+        self._deadline = time.monotonic() + _ANOTHER_RUN_SECONDS
+        self.holder = {"pid": os.getpid(), "command": _command_line(), "run": self._run}
+
+    def wait(self, held: str, holder: Mapping[str, Any]) -> None:
+        """A moment; raises LinkError when that will not help."""
+        ours = holder.get("pid") == os.getpid()
+        if (ours or holder.get("run") != self._run) and time.monotonic() > self._deadline:
+            raise LinkError(f"{held}{_BY_ANOTHER_NAME if ours else ''}")
         time.sleep(_POLL_SECONDS)
 
 

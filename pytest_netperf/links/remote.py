@@ -9,6 +9,7 @@ when the link goes down, or when the far host hears no more of us.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import time
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from typing import Any, Final
 from pytest_netperf.bench.model import Port
 from pytest_netperf.errors import LinkError, StationError
 from pytest_netperf.links.far_end import FarEndpoint, RemoteLink
-from pytest_netperf.links.lent_ports import lend_ports
+from pytest_netperf.links.lent_ports import claim_in_turn, lend_ports
 from pytest_netperf.links.owner import Owner
 from pytest_netperf.links.process import Process
 from pytest_netperf.remote.far_host import FarHost, FarPort
@@ -66,22 +67,28 @@ def _on(
     host = FarHost(connection, far.namespace)
     port, address, address6 = _look(host, near, far)
     end = FarEndpoint(host, port, str(address.ip), None if address6 is None else str(address6.ip), mtu)
-    held = _with_mtu(end, host, port, mtu)
-    spec = {
-        "mtu": mtu,
-        "topology": "remote",
-        "ports": {"a": near},
-        "asked": dict(asked),
-        "far": {"name": host.name, "mac": port.mac, "address": end.address, "address6": end.address6},
-    }
-    try:
-        answer = lend_ports(owner, key, spec)
-    except LinkError as error:
-        raise _with_far_carrier(error, host, port) from None
-    link = RemoteLink(owner, key, answer, end, host, port, name=name, speed_bps=speed_bps, mtu=mtu)
-    if held is not None:
-        link.hold(held)
-        link.facts["far_mtu_was"] = port.mtu
+    with contextlib.ExitStack() as undo:
+        claim = claim_in_turn(f"far-{port.mac}")  # before the near port, so that nobody waits for who waits for him
+        undo.callback(claim.close)
+        had, *_ = host.settings(port.interface)  # whoever held it may have changed it
+        held = _with_mtu(end, host, port.interface, had, mtu)
+        if held is not None:
+            undo.callback(held.end, grace=3.0)
+        spec = {
+            "mtu": mtu,
+            "topology": "remote",
+            "ports": {"a": near},
+            "asked": dict(asked),
+            "far": {"name": host.name, "mac": port.mac, "address": end.address, "address6": end.address6},
+        }
+        try:
+            answer = lend_ports(owner, key, spec)
+        except LinkError as error:
+            raise _with_far_carrier(error, host, port) from None
+        link = RemoteLink(owner, key, answer, end, host, port, name=name, speed_bps=speed_bps, mtu=mtu)
+        if held is not None:
+            link.facts["far_mtu_was"] = had
+        link.undo = undo.pop_all()
     return link
 
 
@@ -139,20 +146,20 @@ def _check_reach(near: str | None, gateway: str | None, far: _Interface | None, 
         )
 
 
-def _with_mtu(end: FarEndpoint, host: FarHost, port: FarPort, mtu: int) -> Process | None:
+def _with_mtu(end: FarEndpoint, host: FarHost, interface: str, had: int, mtu: int) -> Process | None:
     """The program that gives the far port another MTU while it runs; None where it has it. Raises LinkError."""
-    if port.mtu == mtu:
+    if had == mtu:
         return None
-    process = end.supervise(host.hold_mtu(port.interface, mtu), called="what sets the MTU")
+    process = end.supervise(host.hold_mtu(interface, mtu), called="what sets the MTU")
     deadline = time.monotonic() + _HOLD_SECONDS
     while "held" not in process.stdout:
         if process.wait(0.02) or time.monotonic() > deadline:
             process.end(grace=0.0)
             said = process.stderr.strip().splitlines()[-1:] or ["it did not answer"]
             raise LinkError(
-                f"{host.name}: its port {port.interface} has an MTU of {port.mtu}, the test asks for {mtu}, and it "
-                f"could not be set ({said[0]}): set it there (ip link set {port.interface} mtu {mtu}), log in as root, "
-                f"or measure at MTU {port.mtu}"
+                f"{host.name}: its port {interface} has an MTU of {had}, the test asks for {mtu}, and it could not be "
+                f"set ({said[0]}): set it there (ip link set {interface} mtu {mtu}), log in as root, or measure at MTU "
+                f"{had}"
             )
     return process
 
