@@ -24,8 +24,10 @@ import inspect
 import json
 import re
 import shlex
+import socket
 import subprocess
 import sys
+import threading
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -198,6 +200,28 @@ def test_conftest_loads_and_its_hooks_fit(block: Block) -> None:
     plugin = type("Conftest", (), {name: staticmethod(value) for name, value in names.items() if callable(value)})
     manager.register(plugin())  # refuses arguments that a hook does not have
     manager.check_pending()  # refuses hooks that do not exist
+
+
+def test_the_meter_of_a_page_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """custom-probe.md: its probe, with a meter that answers on this machine."""
+    (block,) = (block for block in BLOCKS if block.page.name == "custom-probe.md" and "MEAS:POW" in block.text)
+    names: dict[str, object] = {"__name__": "conftest"}
+    exec(compile(block.text, block.where, "exec"), names)
+    connect = socket.create_connection
+    with socket.create_server(("127.0.0.1", 0)) as meter:
+
+        def answer() -> None:
+            connection, _ = meter.accept()
+            with connection:
+                if connection.recv(100) == b"MEAS:POW?\n":
+                    connection.sendall(b"13.5\n")
+
+        monkeypatch.setattr(socket, "create_connection", lambda _, **words: connect(meter.getsockname(), **words))
+        thread = threading.Thread(target=answer)
+        thread.start()
+        (probe,) = names["pytest_netperf_probes"](None, None)
+        assert probe.read() == 13.5
+        thread.join(10)
 
 
 @of_kind("toml bench")
@@ -546,7 +570,7 @@ def test_every_dependency_has_its_reason() -> None:
 
 
 def test_lowest_versions_are_tested() -> None:
-    """tox's environment `lowest` pins what pyproject.toml allows; ruff, the type checkers and Sphinx make no part of a run."""
+    """tox's environment `lowest` pins what pyproject.toml allows; linters, type checkers and Sphinx are no part of a run."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
     groups = [project["dependencies"], *(extras[name] for name in extras if name != "docs")]
@@ -554,9 +578,9 @@ def test_lowest_versions_are_tested() -> None:
     parser = configparser.ConfigParser(interpolation=None)
     parser.read_string((ROOT / "tox.ini").read_text("utf-8"))
     pins = dict(line.split("==") for line in parser["testenv:lowest"]["deps"].split())
-    assert {name: floor.split(".") for name, floor in floors.items() if name not in ("ruff", "mypy", "basedpyright")} == {
-        name: pin.split(".")[: len(floors[name].split("."))] for name, pin in pins.items()
-    }
+    assert {
+        name: floor.split(".") for name, floor in floors.items() if name not in ("ruff", "mypy", "basedpyright")
+    } == {name: pin.split(".")[: len(floors[name].split("."))] for name, pin in pins.items()}
     for name, pin in pins.items():
         assert not pin.removeprefix(floors[name]).strip(".0"), f"{name} is pinned above its floor"
 
