@@ -570,7 +570,7 @@ def test_every_dependency_has_its_reason() -> None:
 
 
 def test_lowest_versions_are_tested() -> None:
-    """tox's environment `lowest` pins what pyproject.toml allows; linters, type checkers and Sphinx are no part of a run."""
+    """tox's environment `lowest` pins what pyproject.toml allows, and not linters, type checkers and Sphinx."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
     groups = [project["dependencies"], *(extras[name] for name in extras if name != "docs")]
