@@ -348,3 +348,37 @@ def test_root_is_needed_there_only_to_set_the_mtu(owner: Owner, host: SshHost, c
         link.close()
     assert Path("/sys/class/net", cable.near).exists()
     wait_until(lambda: not host.processes(), "nothing of ours runs at the far end", 5.0)
+
+
+def test_without_counters_there_is_no_link(owner: Owner, host: SshHost, cable: Cable):
+    """What nothing could prove is not measured."""
+    there = host.run("readlink", "-f", f"/sys/class/net/{cable.far}/statistics").strip()
+    host.run("mount", "-t", "tmpfs", "none", there)
+    try:
+        with pytest.raises(LinkError, match=r"has no counters in /sys/class/net, and without them nothing proves that"):
+            up(owner, host, cable)
+    finally:
+        host.run("umount", there)
+
+
+def test_a_far_port_in_a_network_namespace_of_its_host(owner: Owner, host: SshHost):
+    cable, name = host.cable(), f"lab{secrets.token_hex(2)}"
+    host.run("ip", "netns", "add", name)
+    host.run("ip", "link", "set", cable.far, "netns", name)
+    for words in (f"addr add {cable.far_address}/30 dev {cable.far}", f"link set {cable.far} up", "link set lo up"):
+        host.run("ip", "-n", name, *words.split())
+    link = up(owner, host, cable, near=near_end(cable), namespace=name, mtu=9000)
+    try:
+        assert link.facts["far_namespace"] == name
+        assert link.b.run(["ls", "/sys/class/net"]).stdout.split() == ["lo", cable.far]
+        server = link.b.popen(["iperf3", "-s", "-1", "-p", "5201"])
+        wait_until(lambda: link.b.is_listening(5201), "the server listens", 10.0)
+        assert link.a.run(["iperf3", "-c", link.b.address, "-t1", "-b", "10M"]).returncode == 0
+        assert server.wait(5.0)
+        a, b = link.counters()
+        assert b.rx_bytes >= 1_000_000
+        assert a.tx_bytes >= 1_000_000
+    finally:
+        link.close()
+    assert host.run("ip", "netns", "exec", name, "cat", f"/sys/class/net/{cable.far}/mtu") == "1500\n"
+    wait_until(lambda: not host.processes(), "nothing of ours runs at the far end", 5.0)

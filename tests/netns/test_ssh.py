@@ -112,6 +112,26 @@ def test_the_host_key_may_be_left_unchecked_only_where_asked(host):
         assert connection.run("true").status == 0
 
 
+def test_the_configuration_of_the_user_is_used(host, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    folder = tmp_path / ".ssh"
+    folder.mkdir()
+    with pytest.raises(SshError, match=r"the key of the host is not known: .*/\.ssh/known_hosts has no line") as error:
+        connect(SshTarget(host=host.address, user="root"))
+    assert error.value.kind == "host key"
+    (folder / "known_hosts").write_text(host.known_hosts.read_text())
+    (folder / "config").write_text(
+        f"Host hall-2\n HostName {host.address}\n User root\n IdentityFile {host.folder / 'key'}\n"
+    )
+    with connect(SshTarget(host="hall-2")) as connection:
+        assert connection.run("id -u").stdout == "0\n"
+    (folder / "id_ed25519").write_text((host.folder / "other_key").read_text())
+    (folder / "config").unlink()
+    with pytest.raises(SshError, match=r"the login was refused: no key of the agent or of ~/\.ssh is accepted there"):
+        connect(SshTarget(host=host.address, user="root"))
+
+
 def test_a_port_that_says_nothing_does_not_hang():
     with socket.create_server(("127.0.0.1", 0)) as mute:
         began = time.monotonic()
