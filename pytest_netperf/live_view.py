@@ -36,10 +36,13 @@ class LiveView:
         self._make_view = make_view
         self._view: View | None = None
         self._receiver: Receiver[Progress] | None = None
+        self._is_over = False
         session.live = self._show
 
     def _show(self, progress: Progress) -> None:
         """The first look makes the view: a run without measurements pays nothing for it."""
+        if self._is_over:
+            return
         if self._view is None:
             self._view = self._make_view()
         self._view.show(progress)
@@ -76,12 +79,26 @@ class LiveView:
         if self._view is not None and (report.when != "setup" or not report.passed):
             self._view.done(report.nodeid)
 
-    def pytest_unconfigure(self) -> None:
-        """The run is over."""
-        if self._receiver is not None:
-            self._receiver.close()
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self) -> None:
+        """Ctrl-C: what measures now is cut short, and workers may go on to tell of it for a moment."""
+        self._close()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """The summary is about to be written."""
+        self._close()
+
+    def _close(self) -> None:
+        self._is_over = True
         if self._view is not None:
             self._view.close()
+
+    def pytest_unconfigure(self) -> None:
+        """The run is over."""
+        self._close()
+        if self._receiver is not None:
+            self._receiver.close()
 
 
 def join(config: pytest.Config, session: NetperfSession) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import io
 import socket
 import threading
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -20,6 +21,7 @@ from pytest_netperf.judge.statistics import Sample
 from pytest_netperf.live.progress import Progress, sparkline, text_line
 from pytest_netperf.live.relay import Receiver, Sender, progress_of
 from pytest_netperf.live.view import LINE_EVERY_S, LinesView, TableView
+from pytest_netperf.live_view import LiveView
 
 
 def progress(**more):
@@ -182,3 +184,18 @@ def test_evidence_grows_to_all_of_it():
     assert shares[0] == 0.0
     assert shares[-1] == 1.0
     assert all(0.0 <= share <= 1.0 for share in shares)
+
+
+def test_nothing_is_drawn_over_the_summary():
+    """Workers tell of what they measure until they are gone."""
+    session, screen = SimpleNamespace(live=None), Screen()
+    plugin = LiveView(session, lambda: TableView(screen))
+    session.live(progress(elapsed_s=3.0))
+    assert "3 of 63 s" in screen.file.getvalue()
+    plugin.pytest_keyboard_interrupt()
+    ended = screen.file.getvalue()
+    assert ended.endswith("<come back>")
+    session.live(progress(elapsed_s=4.0))
+    plugin.pytest_sessionfinish()
+    plugin.pytest_unconfigure()
+    assert screen.file.getvalue() == ended
