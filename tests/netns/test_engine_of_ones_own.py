@@ -185,3 +185,24 @@ def test_what_turns_out_to_be_no_engine_is_the_reason_of_the_row(
     assert said in run.stdout.str()
     assert "ERROR" in run.stdout.str()
     assert run.ret == 1
+
+
+def test_iperf3_does_what_the_example_refuses(pytester: pytest.Pytester) -> None:
+    """The rest of the conformance tests, of which the example skips these."""
+    pytester.makepyfile(
+        test_iperf3="""
+        import pytest
+        from pytest_netperf.conformance import EngineConformance
+        from pytest_netperf.traffic.engine import make_engine
+
+        class TestIperf3(EngineConformance):
+            @pytest.fixture
+            def engine(self):
+                return make_engine("iperf3")
+        """
+    )
+    tests = ("udp", "udp_loss_is_seen", "a_run_that_has_seen_enough_is_a_result", "tcp[bidirectional]")
+    run = pytester.runpytest_subprocess(
+        "-pno:cacheprovider", "-Werror", *(f"test_iperf3.py::TestIperf3::test_{test}" for test in tests)
+    )
+    run.assert_outcomes(passed=len(tests))
