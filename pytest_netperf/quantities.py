@@ -188,6 +188,8 @@ for _name, _unit, _better, _description, _how, *_aliases in (
     ("pause_forward", "1", "lower", "pause frames that asked port a to stop sending", "counters of the drivers"),
     ("pause_reverse", "1", "lower", "pause frames that asked port b to stop sending", "counters of the drivers"),
     ("eee_ports", "1", "lower", "ports on which Energy Efficient Ethernet is active", "ethtool, before and after"),
+    ("forwarding_rate", "frame/s", "higher", "frames per second that a device in the middle passes on (RFC 2285)",
+     "counters of the device's ports and of the receiving one"),
 ):  # fmt: skip
     register_quantity(
         _name, _unit, better=_better, description=_description, how=_how, aliases=tuple(_aliases)  # type: ignore[arg-type]

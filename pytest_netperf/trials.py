@@ -16,7 +16,7 @@ from pytest_netperf.judge.run_to_run import HISTORY
 from pytest_netperf.judge.soak import course_facts, drift_of, soak_facts
 from pytest_netperf.judge.throughput import method_facts
 from pytest_netperf.judge.values import traffic_values
-from pytest_netperf.judge.wire import wire_rates
+from pytest_netperf.judge.wire import forwarding_rate, wire_rates
 from pytest_netperf.quantities import get_quantity
 from pytest_netperf.record.schema import Evidence, Run, SeriesPoint
 from pytest_netperf.traffic.framing import bound_bps, ceiling_bps, rates_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Trial", "ceilings_of", "conditions_of", "trials_of"]
 
-_ON_THE_SHEET = ("frame_rate", "wire_rate", "tester_cpu")
+_ON_THE_SHEET = ("frame_rate", "wire_rate", "forwarding_rate", "tester_cpu")
 """Beside the goodput, on whichever row it is."""
 _CLOCK_START_SECONDS = 0.002  # seen: 0.3 ms on a busy machine
 
@@ -137,6 +137,7 @@ def _trial_of_run(
     if speed_bps is not None:
         bounds = rates_of(bound_bps(workload, speed_bps, mtu), workload, mtu)
     wire = wire_rates(result, measurement.observation, mtu_bytes=mtu)
+    forwarded = forwarding_rate(result, measurement.observation, wire.frame_rate) if wire is not None else None
     if wire is not None and wire.bytes_on_wire is not None and speed_bps is not None:
         bounds["frame_rate"] = speed_bps / (8 * wire.bytes_on_wire)  # of the frames that were seen, of whatever size
     findings = examine(
@@ -180,6 +181,7 @@ def _trial_of_run(
                 **({HISTORY: call.history.name} if call.history is not None else {}),
                 **soak_facts(points, soak=bool(measurement.observation.course)),
                 **({"wire_from": wire.source} if wire is not None else {}),
+                **({"forwarding_from": forwarded[1]} if forwarded is not None else {}),
                 **{f"measured_{name}": values[name] for name in _ON_THE_SHEET if values.get(name) is not None},
                 **({"not_stopped_because": call.not_stopped} if call.not_stopped else {}),
                 **_made_like_this(plan.link),

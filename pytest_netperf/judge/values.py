@@ -6,7 +6,7 @@ A bidirectional run has one value per quantity too: that of the worse direction.
 from __future__ import annotations
 
 from pytest_netperf.judge.port_evidence import NO_LINE, ReadPort, ports_read
-from pytest_netperf.judge.wire import wire_rates
+from pytest_netperf.judge.wire import forwarding_rate, wire_rates
 from pytest_netperf.observe.observation import Observation
 from pytest_netperf.traffic.result import Result
 
@@ -16,7 +16,7 @@ TRAFFIC_QUANTITIES = frozenset(
     {
         "throughput", "mtu", "link_speed", "retransmits", "frame_loss_ratio", "jitter", "tester_cpu", "errors",
         "carrier_changes", "frame_rate", "wire_rate", "drift", "drops", "crc_errors", "missed", "pause_forward",
-        "pause_reverse", "eee_ports",
+        "pause_reverse", "eee_ports", "forwarding_rate",
     }
 )  # fmt: skip
 """What a traffic run can measure: the keys that `traffic_values` may have."""
@@ -58,6 +58,9 @@ def traffic_values(
     wire = wire_rates(result, observation, mtu_bytes=mtu_bytes)
     if wire is not None:
         values |= {"frame_rate": wire.frame_rate, "wire_rate": wire.wire_rate}
+        forwarded = forwarding_rate(result, observation, wire.frame_rate)
+        if forwarded is not None:
+            values["forwarding_rate"] = forwarded[0]
     return values
 
 

@@ -21,7 +21,7 @@ from pytest_netperf.quantities import format_value
 from pytest_netperf.traffic.framing import packet_bytes, rates_of
 from pytest_netperf.traffic.result import Result
 
-__all__ = ["WireRates", "wire_rates"]
+__all__ = ["WireRates", "forwarding_rate", "wire_rates"]
 
 _ETHERNET: Final = 14
 _CHECK_SEQUENCE: Final = 4
@@ -98,6 +98,31 @@ def wire_rates(result: Result, observation: Observation | None, *, mtu_bytes: in
             f"sequence, whose payload is {format_value(explained, 'ratio', 4)} of what the receiver got"
         ),
     )
+
+
+def forwarding_rate(result: Result, observation: Observation | None, frame_rate: float) -> tuple[float, str] | None:
+    """Frames a second that left the device towards the receiver (RFC 2285, 3.6.1), and where that comes from.
+
+    ``frame_rate`` is that at the receiving port, which counts as the device's port does, super-frames for super-frames:
+    their ratio is what got lost, or was added, behind the device. None without counters of a device in the middle, with
+    too few frames, and in both directions at once, where a port counts acknowledgements with the data.
+    """
+    if observation is None or not observation.device_before or len(result.flows) != 1:
+        return None
+    way_in, way_out, end = ("device_a", "device_b", "b")
+    if result.flows[0].direction == "reverse":
+        way_in, way_out, end = ("device_b", "device_a", "a")
+    first, last = observation.device_before, observation.device_after
+    entered = last[way_in].rx_packets - first[way_in].rx_packets
+    left = last[way_out].tx_packets - first[way_out].tx_packets
+    before, after = (
+        (observation.b_before, observation.b_after) if end == "b" else (observation.a_before, observation.a_after)
+    )
+    arrived = after.rx_packets - before.rx_packets
+    if min(entered, left, arrived) < _FEWEST:
+        return None
+    said = f"of {entered} frames that entered the device {left} left it, and {arrived} arrived at port {end}"
+    return frame_rate * left / arrived, said
 
 
 def _headers(result: Result) -> int:

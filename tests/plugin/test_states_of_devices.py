@@ -67,6 +67,8 @@ def test_the_states_of_a_device_are_rows_of_one_sheet(project):
     assert "the device's own address" in facts["link_device_state"]["nat"]
     assert facts["link_proof"]["ttl_falls_by"] == 1
     assert facts["port_device_a_rx_bytes"] > facts["received_bytes"]
+    assert facts["measured_forwarding_rate"] == pytest.approx(facts["measured_frame_rate"], rel=0.05)
+    assert facts["forwarding_from"].endswith(" arrived at port b")
     assert "1 failed, 3 passed, 1 not applicable" in run.text
     cases = {case.get("name"): case for case in ET.parse("junit.xml").iter("testcase")}
     skipped = cases["test_jumbo[BOX-1/lan-wan/dpi/mtu9000]"].find("skipped")

@@ -400,6 +400,7 @@ DESIGN_LIST = [
     "pause_forward",
     "pause_reverse",
     "eee_ports",
+    "forwarding_rate",
 ]
 
 
@@ -415,6 +416,7 @@ def test_the_registry_holds_the_list_of_the_design():
         "throughput",
         "frame_rate",
         "wire_rate",
+        "forwarding_rate",
         "link_speed",
         "mtu",
         "pcie_bandwidth",

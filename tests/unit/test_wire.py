@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pytest_netperf.judge.wire import wire_rates
+from pytest_netperf.judge.wire import forwarding_rate, wire_rates
 from pytest_netperf.observe.observation import Observation, PortCounters
 from pytest_netperf.physics import goodput_ceiling_bps
 from pytest_netperf.traffic.framing import rates_of
@@ -122,3 +122,34 @@ def test_at_line_rate_nothing_is_above_the_wire():
 
 def test_without_a_goodput_there_is_nothing():
     assert wire_rates(run_of(flows=()), seen(1, 1), mtu_bytes=1500) is None
+
+
+# At the ports of a device in the middle
+
+
+def through_device(entered, left, arrived, *, reverse=False):
+    way_in, way_out, end = ("device_b", "device_a", "a") if reverse else ("device_a", "device_b", "b")
+    counted = {way_in: {"rx_packets": entered}, way_out: {"tx_packets": left}}
+    known = dict.fromkeys(("rx_bytes", "tx_bytes", "rx_packets", "tx_packets"), 0)
+    return msgspec.structs.replace(
+        seen(arrived, arrived * 1514, end),
+        device_before={"device_a": NONE, "device_b": NONE},
+        device_after={port: PortCounters(**{**known, **counts}) for port, counts in counted.items()},
+    )
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_forwarding_rate_is_that_at_the_device(reverse):
+    result = run_of(direction="reverse" if reverse else "forward")
+    rate, said = forwarding_rate(result, through_device(9000, 8000, 7600, reverse=reverse), 76_000.0)
+    assert rate == pytest.approx(80_000)
+    end = "a" if reverse else "b"
+    assert said == f"of 9000 frames that entered the device 8000 left it, and 7600 arrived at port {end}"
+
+
+def test_without_a_device_or_with_few_frames_there_is_none():
+    assert forwarding_rate(run_of(), seen(9000, 9000 * 1514), 76_000.0) is None
+    assert forwarding_rate(run_of(), through_device(9000, 8000, 900), 76_000.0) is None
+    assert forwarding_rate(run_of(), None, 76_000.0) is None
+    both = run_of()
+    assert forwarding_rate(run_of(flows=(*both.flows, *both.flows)), through_device(9000, 8000, 7600), 1.0) is None
