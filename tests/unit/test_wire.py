@@ -149,7 +149,7 @@ def test_the_forwarding_rate_is_that_at_the_device(reverse):
 
 def test_without_a_device_or_with_few_frames_there_is_none():
     assert forwarding_rate(run_of(), seen(9000, 9000 * 1514), 76_000.0) is None
-    assert forwarding_rate(run_of(), through_device(9000, 8000, 900), 76_000.0) is None
+    assert forwarding_rate(run_of(), through_device(9000, 8000, 40), 76_000.0) is None
     assert forwarding_rate(run_of(), None, 76_000.0) is None
     both = run_of()
     assert forwarding_rate(run_of(flows=(*both.flows, *both.flows)), through_device(9000, 8000, 7600), 1.0) is None
