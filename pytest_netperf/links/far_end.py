@@ -119,26 +119,27 @@ class RemoteLink(Link):
         return {"a": PortCounters(**near), "b": PortCounters(**far)}
 
     def port_facts(self) -> tuple[PortFacts, PortFacts]:
-        """See `Link`; of the far port what was seen when the link came up, and its speed and duplex now.
+        """See `Link`; of the far port what was seen when the link came up, and what may change as it is now.
 
         Raises LinkError where it has another MTU by now.
         """
         import msgspec
 
         near = self._owner.call("port_facts", link=self._key)["a"]
-        far, (mtu, speed_bps, duplex) = self._far_port, self._host.settings(self.b.interface)
-        if mtu != self.mtu:
+        far, now = self._far_port, self._host.read_port(self.b.interface)
+        if now.mtu != self.mtu:
             raise LinkError(
-                f"{self._host.name}: the MTU of its port {self.b.interface} is {mtu} and was {self.mtu} when the link "
-                "came up: something there changed it, such as what an earlier run left, for half a minute; run it again"
+                f"{self._host.name}: the MTU of its port {self.b.interface} is {now.mtu} and was {self.mtu} when the "
+                "link came up: something there changed it, such as an earlier run that was cut off; run it again"
             )
         return msgspec.convert(near, PortFacts), PortFacts(
             driver=far.driver,
             version=far.driver_version,
             firmware=far.firmware,
             bus_address=far.bus_address,
-            speed_bps=speed_bps,
-            duplex=duplex,
+            speed_bps=now.speed_bps,
+            duplex=now.duplex,
+            counters=dict(now.trouble),
         )
 
     def traffic_begins(self) -> None:

@@ -70,7 +70,7 @@ def _on(
     with contextlib.ExitStack() as undo:
         claim = claim_in_turn(f"far-{port.mac}")  # before the near port, so that nobody waits for who waits for him
         undo.callback(claim.close)
-        had, *_ = host.settings(port.interface)  # whoever held it may have changed it
+        had = host.read_port(port.interface).mtu  # whoever held it may have changed it
         held = _with_mtu(end, host, port.interface, had, mtu)
         if held is not None:
             undo.callback(held.end, grace=3.0)

@@ -14,7 +14,7 @@ from typing import Final, Literal
 from pytest_netperf.errors import LinkError
 from pytest_netperf.remote.ssh import SshConnection
 
-__all__ = ["FarHost", "FarPort", "FarWork"]
+__all__ = ["FarHost", "FarPort", "FarWork", "PortReading"]
 
 Duplex = Literal["full", "half"] | None
 
@@ -50,6 +50,12 @@ if [ -n "$p" ]; then
 fi
 """
 )
+_READ: Final = """
+cd "/sys/class/net/$1" || exit 3
+for f in mtu speed duplex; do echo "$f=$(cat $f 2>/dev/null)"; done
+echo "rx_missed=$(cat statistics/rx_missed_errors 2>/dev/null)"
+echo "rx_crc_errors=$(cat statistics/rx_crc_errors 2>/dev/null)"
+"""
 _COUNT: Final = """
 cd "/sys/class/net/$1/statistics" || exit 3
 for f in rx_bytes tx_bytes rx_packets tx_packets rx_errors tx_errors rx_dropped tx_dropped; do
@@ -101,6 +107,17 @@ class FarPort:
     """How far its clock of the day is ahead of ours, in s; None where it does not say fractions of a second."""
     clock_within_s: float
     """How exactly that is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortReading:
+    """What is true of a far port at one moment; None is not known."""
+
+    mtu: int
+    speed_bps: float | None
+    duplex: Duplex
+    trouble: Mapping[str, int]
+    """What its driver counted so far: rx_missed, rx_crc_errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,11 +250,12 @@ class FarHost:
             counted["udp_buffer_errors"] += int(dict(zip(*udp, strict=True)).get("RcvbufErrors", 0))
         return counted, FarWork(cpus=cpus, softnet_dropped=dropped)
 
-    def settings(self, interface: str) -> tuple[int, float | None, Duplex]:
-        """MTU, speed in bit/s and duplex of a port; None where it does not say."""
-        said = self.ask('cd "/sys/class/net/$1" && cat mtu && cat speed duplex 2>/dev/null; exit 0', interface)
-        mtu, speed, duplex = [*said.split(), "", "", ""][:3]
-        return int(mtu or 0), *_speed_and_duplex(speed, duplex)
+    def read_port(self, interface: str) -> PortReading:
+        """What a port is at this moment beside its counters of traffic."""
+        found = dict(line.partition("=")[::2] for line in self.ask(_READ, interface).splitlines())
+        speed_bps, duplex = _speed_and_duplex(found.get("speed", ""), found.get("duplex", ""))
+        trouble = {name: int(found[name]) for name in ("rx_missed", "rx_crc_errors") if found.get(name)}
+        return PortReading(mtu=int(found["mtu"]), speed_bps=speed_bps, duplex=duplex, trouble=trouble)
 
     def has_carrier(self, interface: str) -> bool:
         """Whether a port has a carrier now; one that is down has none."""

@@ -335,7 +335,9 @@ def test_root_is_needed_there_only_to_set_the_mtu(owner: Owner, host: SshHost, c
         assert answered.returncode != 0, "no server runs there"
         after = link.all_counters()
         assert after["b"].rx_packets > before["b"].rx_packets
-        assert link.port_facts()[1].driver == "veth"
+        facts = link.port_facts()[1]
+        assert (facts.driver, facts.duplex) == ("veth", "full")
+        assert facts.counters == {"rx_missed": 0, "rx_crc_errors": 0}
         host.run("ip", "link", "set", cable.far, "mtu", "1400")
         with pytest.raises(LinkError, match="is 1400 and was 1500 when the link came up: something there changed it"):
             link.port_facts()
