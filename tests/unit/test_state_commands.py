@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from pytest_netperf.bench.bench_file import parse_bench
+from pytest_netperf.bench.bench_file import load_bench, parse_bench
 from pytest_netperf.bench.device_os import SYSTEMS, commands_for, read_system
 from pytest_netperf.bench.model import Device
+from pytest_netperf.bench.plan import states_of
 from pytest_netperf.errors import BenchError, LinkError
 
 SSH = 'ssh = "root@198.18.0.1"'
@@ -134,6 +136,22 @@ def test_ready_commands_are_shell_that_a_shell_understands(system):
                 inner = re.sub(r"^sh -c '(.*)'$", r"\1", command, flags=re.DOTALL)
                 done = subprocess.run(["sh", "-n"], input=inner, capture_output=True, text=True, check=False)
                 assert done.returncode == 0, (command, done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("example", "told"),
+    [("apu1c", {"nat": ["nat", "firewall"]}), ("r86s_u4", {"ips": ["service"], "dpi": ["service"]})],
+)
+def test_the_reviewed_boxes_themselves_are_told_their_states(example, told):
+    """Those states that the suites ask for and that have no commands are the user's to write."""
+    bench = load_bench(Path(__file__).resolve().parents[2] / "conftest_examples" / example / "real.toml")
+    (box,) = bench.devices
+    assert box.links[0].unsupported_reason() is None
+    asked = {"apu1c": ["nat"], "r86s_u4": ["watched", "ndpi", "dpi", "ips", "ips-both"]}[example]
+    states = {state.name: state for state in states_of(box) if state.name in asked}
+    assert sorted(states) == sorted(asked)
+    parts = {name: list(commands_for(box, state)) for name, state in states.items()}
+    assert {name: found for name, found in parts.items() if found} == told
 
 
 def test_rules_for_pf_go_before_the_first_filter_rule(tmp_path):
