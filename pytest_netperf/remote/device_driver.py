@@ -26,6 +26,7 @@ __all__ = ["DeviceDriver", "rescue"]
 
 _POLL_SECONDS: Final = 0.3
 _NO_COMMAND: Final = 127
+_BROKEN: Final = ("lost", "timeout")
 _SHOWN: Final = 200
 
 Parts = Mapping[str, StateCommands]
@@ -106,7 +107,13 @@ class DeviceDriver:
             connection.close()
 
     def _ask(self, commands: StateCommands) -> str:
-        answer = self._ssh.run(commands.check, timeout=commands.seconds)
+        try:
+            answer = self._ssh.run(commands.check, timeout=commands.seconds)
+        except SshError as error:
+            if error.kind not in _BROKEN:
+                raise
+            self._hang_up()  # it was idle while traffic ran, and a check does no harm: ask once more
+            answer = self._ssh.run(commands.check, timeout=commands.seconds)
         if answer.status == _NO_COMMAND:
             raise LinkError(
                 f"device {self._serial}: its check `{_short(commands.check)}` is no command there: "

@@ -166,6 +166,14 @@ def test_a_state_that_is_lost_meanwhile(router: Router):
     driver.close()
 
 
+def test_a_connection_that_was_lost_meanwhile_is_no_lost_state(router: Router):
+    driver = router.driver()
+    driver.enter("nat")
+    router.host.run("pkill", "-f", "sshd: root@notty")
+    assert "nat: `nft list table" in driver.proof("nat")
+    driver.close()
+
+
 def test_what_somebody_else_switched_on_is_not_taken_for_plain(router: Router):
     (device,) = parse_bench(router.bench).devices
     router.host.run("sh", "-c", commands_for(device, device.states[0])["nat"].enter[0])
