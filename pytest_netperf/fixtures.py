@@ -41,7 +41,8 @@ def netperf_link(request: pytest.FixtureRequest) -> Iterator[LinkHandle]:
     if plan is None:
         raise MarkError(
             "netperf_link has no link here: it was asked for by request.getfixturevalue() or by a fixture that pytest "
-            "does not see at collection; name netperf_link or iperf3 among the arguments of the test"
+            "does not see at collection (a step of pytest-bdd); name netperf_link or iperf3 among the arguments of the "
+            "test, or in its mark usefixtures"
         )
     handle = session.handle(plan)
     handle.ensure_up()

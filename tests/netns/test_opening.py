@@ -41,9 +41,11 @@ def test_an_opening_that_stays_lost_is_an_error_that_says_so(make_link):
     lose_first_openings(link, 3)
     with pytest.raises(EngineFailure, match="no UDP traffic flowed within 2 s, in each of 3 openings"):
         measure(Iperf3Engine(), link, UDP, slots=8)
-    assert measure(Iperf3Engine(), link, UDP, slots=8).result.trusted
+    result = measure(Iperf3Engine(), link, UDP, slots=8).result
+    assert result.trusted, result.reason
 
 
 def test_a_load_too_small_to_be_seen_is_left_alone(make_link):
     small = Workload(protocol="udp", duration_s=3, omit_s=0, bitrate_bps=20_000, length_bytes=1000)
-    assert measure(Iperf3Engine(), make_link(speed_bps=1e8), small, slots=8).result.trusted
+    result = measure(Iperf3Engine(), make_link(speed_bps=1e8), small, slots=8).result
+    assert result.trusted, result.reason

@@ -99,3 +99,40 @@ def test_whoever_has_the_terminal(suite, name):
     lines = [line.rstrip() for line in run.text.replace("\r", "\n").splitlines()]
     assert any(line.strip("=\x1b[0123456789m ") == "network acceptance" for line in lines), run.text
     assert any("NOT PROVEN   2 of 3 rows passed" in line for line in lines), run.text
+
+
+if {"asyncio", "bdd"} <= set(HERE):  # tox -e neighbours
+
+    def test_coroutines_and_scenarios(suite):
+        """Traffic from a coroutine, from a thread of its loop, and from a step, each on the link of its test."""
+        suite.write(
+            {"links.feature": "Feature: links\n  Scenario: rate\n    When iperf3 sends\n"},
+            test_suite=SUITE,
+            test_others="""
+import asyncio
+from pytest_bdd import scenario, when
+
+pytestmark = [pytest.mark.netperf_link(speed="100M"), pytest.mark.netperf_limit(throughput=">= 50 Mbps")]
+
+@pytest.mark.asyncio
+async def test_coroutine(iperf3):
+    iperf3.tcp()
+
+@pytest.mark.asyncio
+async def test_thread(iperf3):
+    await asyncio.to_thread(iperf3.tcp)
+
+@pytest.mark.usefixtures("iperf3")
+@scenario("links.feature", "rate")
+def test_scenario():
+    pass
+
+@when("iperf3 sends")
+def iperf3_sends(iperf3):
+    iperf3.tcp()
+""",
+        )
+        run = suite.run("test_others.py", *together("rerunfailures"))
+        assert run.code == 0, run.text
+        assert set(run.verdicts.values()) == {"PASS"}
+        assert len(run.verdicts) == 3
