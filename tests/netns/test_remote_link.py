@@ -148,9 +148,9 @@ class Lab:
     def wait_for_traffic(self) -> None:
         def flows() -> bool:
             assert self.runs[-1].poll() is None, self.output
-            return any(" -c " in seen.command for seen in self.traces.processes()) and any(
-                "iperf3" in command.split()[0] for command in self.host.processes()
-            )
+            here = [seen.command for seen in self.traces.processes() if seen.is_iperf3]
+            there = [command for command in self.host.processes() if "iperf3" in command.split()[0]]
+            return any(" -c " in command for command in here) and any(" -s " in command for command in there)
 
         wait_until(flows, "traffic runs")
 
@@ -253,12 +253,12 @@ def test_bench_check_logs_in_and_looks(lab: Lab):
 
 @pytest.fixture(scope="module")
 def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owner]:
-    """A keeper that writes no port of these tests into the machine's own folder."""
+    """A keeper. It, and this process, write no port of these tests into the machine's own folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NETPERF_STATE", str(tmp_path_factory.mktemp("state")))
         owner = Owner()
-    yield owner
-    owner.close()
+        yield owner
+        owner.close()
 
 
 @pytest.fixture(scope="module")
