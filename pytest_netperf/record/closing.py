@@ -50,7 +50,7 @@ def close_run(
         waivers=contents.run.waivers if waivers is None else waivers,
         day=day,
     )
-    killed = killed_runs(output, contents.run.run_id)
+    killed = killed_runs(output, contents.run.run_id, {sheet.device.serial for sheet in sheets})
     return [
         sealed(
             msgspec.structs.replace(

@@ -75,17 +75,22 @@ def earlier_runs(output: Path, serial: str, killed: Iterable[EarlierRun] = ()) -
     return sorted(found.values(), key=lambda run: (run.started_at, run.run_id)), odd
 
 
-def killed_runs(output: Path, but: str) -> dict[str, list[EarlierRun]]:
+def killed_runs(output: Path, but: str, serials: Iterable[str]) -> dict[str, list[EarlierRun]]:
     """Serial -> runs that were killed, by the journals that nobody closed; that of run ``but`` is left out.
 
-    One that goes on is no earlier run. Whoever reads a journal that cannot be read hears what is wrong with it.
+    Only journals that name one of the ``serials`` are read, because each may be large. One that goes on is no earlier
+    run. Whoever reads a journal that cannot be read hears what is wrong with it.
     """
     found: dict[str, list[EarlierRun]] = {}
+    named = [msgspec.json.encode(serial) for serial in serials]
     for path in sorted((output / "journals").glob("*.jsonl")):
         if path.stem == but or _is_closed(path):
             continue
         try:
-            contents, digest = read_journal(path), sha256(path.read_bytes())
+            data = path.read_bytes()
+            if not any(serial in data for serial in named):
+                continue
+            contents, digest = read_journal(path), sha256(data)
         except (RecordError, OSError):
             continue
         if contents.state == "running":
