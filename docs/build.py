@@ -36,13 +36,26 @@ def stage(folder: Path) -> None:
     (folder / "examples").mkdir()
     for suite in sorted(ROOT.glob("conftest_examples/*/README.md")):
         page = folder / "examples" / f"{suite.parent.name}.md"
-        page.write_text(suite.read_text("utf-8") + "".join(sources(suite.parent)), "utf-8")
+        page.write_text(to_sections(suite) + "".join(sources(suite.parent)), "utf-8")
         elsewhere |= {suite: page, suite.parent: page}
     index = folder / "README.md"
     elsewhere[ROOT / "conftest_examples"] = index
     index.write_text(index.read_text("utf-8") + navigation(index.read_text("utf-8"), folder), "utf-8")
     for page in sorted(folder.rglob("*.md")):
         page.write_text(relink(page.read_text("utf-8"), page, folder, elsewhere), "utf-8")
+
+
+def to_sections(readme: Path) -> str:
+    """The text about an example; links to its files lead to their sections below."""
+
+    def turn(match: re.Match[str]) -> str:
+        file = readme.parent / match["target"]
+        if file.suffix not in _LEXERS or not file.is_file():
+            return match[0]
+        anchor = re.sub(r"[^\w\- ]", "", file.name.lower()).replace(" ", "-")
+        return f"[{match['text']}](#{anchor})"
+
+    return _LINK.sub(turn, readme.read_text("utf-8"))
 
 
 def sources(suite: Path) -> Iterator[str]:

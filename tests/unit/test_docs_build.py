@@ -68,6 +68,7 @@ def test_links_out_of_the_documentation_lead_to_the_copies(build: ModuleType, tm
     build.stage(folder)
     page = (folder / "how-to/known-bad-links.md").read_text("utf-8")
     assert "(../examples/known_bad.md)" in page
+    assert "(#realtoml)" in (folder / "examples/apu1c.md").read_text("utf-8")  # a file of the example, on its page
     assert "conftest_examples/known_bad](" in page  # the words stay
     assert (folder / "changelog.md").is_file()
 
