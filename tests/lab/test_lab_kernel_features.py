@@ -111,10 +111,14 @@ def test_netem_and_the_classifier_lose_the_same_share_of_single_frames(lab: Gues
 
 
 def test_a_lossy_link_fails_by_either_and_the_sheet_says_which(suite: Suite):
-    suite.write({"test_lossy.py": LOSSY})
-    done = suite.run()
+    for attempt in "abc":  # the one datagram that opens the test of iperf3 may be among those that are lost
+        each = Suite(suite.guest, f"{suite.name}-{attempt}")
+        each.write({"test_lossy.py": LOSSY})
+        done = each.run()
+        if "no traffic ever flowed" not in done.stdout:
+            break
     assert done.returncode == 1, done.stdout + done.stderr
-    rows = suite.sheet("SIM-0001")["rows"]
+    rows = each.sheet("SIM-0001")["rows"]
     assert [row["verdict"] for row in rows] == ["FAIL", "FAIL"], done.stdout
     assert [json.dumps(row).count('"link_loss_by": "netem"') for row in rows] == [1, 0], done.stdout
     assert [json.dumps(row).count('"link_loss_by": "classifier"') for row in rows] == [0, 1]

@@ -28,7 +28,7 @@ import pytest
 def test_rate(iperf3):
     iperf3.tcp(duration=DURATION, omit=0)
 """
-SLOW = RATE.replace("omit=0", 'omit=0, bitrate="5 Mbps"')
+SLOW = RATE.replace("omit=0", 'omit=0, bitrate="1 Mbps"')
 ASKED = SLOW.replace(
     "@pytest.mark",
     '@pytest.mark.netperf_link(offloads={"tso": True, "gro": False}, ring={"rx": 2048})\n@pytest.mark',
@@ -226,7 +226,8 @@ def bench_of(suite: Suite) -> str:
 
 @pytest.mark.timeout(900)
 def test_runs_that_are_killed(lab: Guest, made: Callable[..., Suite], pair: PairOf, survived: Survived):
-    """Five at once, each on a pair of its own, all in the middle of their traffic."""
+    """Two at once and then three, each on a pair of its own, all in the middle of their traffic. More at once would be
+    slower here than the guard of a keeper waits for a way home, 30 s."""
     models = ("e1000e", "e1000", "vmxnet3", "virtio-net-pci", "rtl8139")
     ends = {model: pair(model) for model in models}
     runs, suites = {}, {}
@@ -234,15 +235,19 @@ def test_runs_that_are_killed(lab: Guest, made: Callable[..., Suite], pair: Pair
         tests = ASKED if model in ("e1000e", "vmxnet3") else SLOW  # settings of a test come back too
         suites[model] = made(model, tests.replace("DURATION", "900"), ends[model])
     before = views(lab, ends)
-    for model in models:
-        with_worker = ("-p", "xdist.plugin", "-n1", "--max-worker-restart=0") if model == "rtl8139" else ()
-        runs[model] = suites[model].begin(BENCH, "--netperf-slots=5", *with_worker)
-    in_traffic(suites["e1000e"], *runs.values())
 
+    def begin(*models: str) -> None:
+        for model in models:
+            with_worker = ("-p", "xdist.plugin", "-n1", "--max-worker-restart=0") if model == "rtl8139" else ()
+            runs[model] = suites[model].begin(BENCH, "--netperf-slots=3", *with_worker)
+        in_traffic(suites[model], *(runs[model] for model in models))
+
+    begin("e1000e", "vmxnet3")
     runs["e1000e"].send_signal(signal.SIGINT, group=True)  # Ctrl-C reaches the whole foreground group
     runs["vmxnet3"].send_signal(signal.SIGKILL)
     runs["e1000e"].wait(400)
-    pair("vmxnet3")  # is home; five ways home at once would be slower here than the guard of a keeper waits, 30 s
+    no_keeper(lab)
+    begin("rtl8139", "e1000", "virtio-net-pci")
     runs["e1000"].send_signal(signal.SIGTERM)
     lab.run(["sh", "-ec", f"kill -KILL $(pgrep -P {runs['rtl8139'].pid})"]).check()
     frozen = f'p={runs["virtio-net-pci"].pid}; g=$(pgrep -P $p -f "{KEEPER}"); k=$(pgrep -P $g); '
@@ -272,18 +277,16 @@ def test_runs_that_are_killed(lab: Guest, made: Callable[..., Suite], pair: Pair
     assert row_of(suites["e1000e"])["verdict"] in ("ABORTED", "ERROR")
 
 
-def test_a_pulled_cable_a_removed_card_and_links_that_are_slower_than_sold(
+def test_a_pulled_cable_a_removed_card_and_a_speed_that_was_forced_down(
     lab: Guest, made: Callable[..., Suite], pair: PairOf, survived: Survived
 ):
-    """Two runs at once: one loses its cable, and has two pairs that run below their speed, because it was forced or
-    because a port offers no more; the other one loses a card."""
-    cable, card, slow, modest = pair("virtio-net-pci"), pair("vmxnet3"), pair("e1000e"), pair("rtl8139")
-    lab.run(["ethtool", "-s", modest.a, "autoneg", "on", "advertise", "0x002"]).check()  # 10baseT/Full
+    """Two runs at once: one loses its cable, and has a pair that trained below its speed; one loses a card."""
+    cable, card, slow = pair("virtio-net-pci"), pair("vmxnet3"), pair("e1000e")
     lab.run(["ethtool", "-s", slow.b, "speed", "100", "duplex", "full", "autoneg", "off"]).check()
     slow.carrier()
     wait_until(lambda: "Speed: 100Mb/s" in lab.run(["ethtool", slow.b]).stdout, "the forced speed is in force")
-    before = views(lab, {ends.cards.model: ends for ends in (cable, card, slow, modest)})
-    of_cable = made("cable", SLOW.replace("DURATION", "25"), cable, slow, modest)
+    before = views(lab, {ends.cards.model: ends for ends in (cable, card, slow)})
+    of_cable = made("cable", SLOW.replace("DURATION", "25"), cable, slow)
     of_card = made("card", SLOW.replace("DURATION", "25"), card)
     runs: list[Running] = [each.begin(BENCH, "--netperf-slots=2") for each in (of_cable, of_card)]
     in_traffic(of_card, *runs)
@@ -305,12 +308,6 @@ def test_a_pulled_cable_a_removed_card_and_links_that_are_slower_than_sold(
     survived("speed forced down at one end: FAIL without traffic", before["e1000e"], slow.view())
     lab.run(["ethtool", "-s", slow.b, "autoneg", "on"]).check()
     slow.carrier()
-
-    row = row_of(of_cable, link="rtl8139")
-    assert row["verdict"] == "FAIL", pulled.stdout
-    assert "port a negotiated 10M full duplex, and the link is one of 100M" in row["reason"]
-    survived("10M negotiated on a link of 100M: FAIL without traffic", before["rtl8139"], modest.view())
-    lab.run(["ethtool", "-s", modest.a, "autoneg", "on", "advertise", "0x00f"]).check()
 
     row = row_of(of_card)
     assert row["verdict"] != "PASS", removed.stdout

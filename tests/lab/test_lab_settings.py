@@ -45,6 +45,14 @@ def test_less_is_offered(netperf_link, iperf3):
     assert "Auto-negotiation: on" in said
     iperf3.tcp(duration=1, omit=0, bitrate="1 Mbps")
 
+@pytest.mark.netperf_link(name="rtl8139")
+@pytest.mark.netperf_limit(link_speed=">= 100 Mbps")
+def test_less_was_agreed(netperf_link, iperf3):
+    a = netperf_link.a  # once it is up: to take it up resets the card
+    a.run(["ethtool", "-s", a.interface, "autoneg", "on", "advertise", "0x002"], check=True)
+    assert "Speed: 10Mb/s" in seen(a, "ethtool")
+    iperf3.tcp(duration=1, omit=0, bitrate="1 Mbps")
+
 @pytest.mark.netperf_link(name="e1000e", eee=False)
 def test_eee(iperf3):
     iperf3.tcp(duration=1)
@@ -78,6 +86,10 @@ def test_settings_of_a_test(lab: Guest, pair: Callable[[str], Pair], suite: Suit
     after = views(lab, ends)
     assert done.returncode == 1, done.stdout + done.stderr
     rows = suite.sheet("LAB-1")["rows"]
+    (agreed,) = [row for row in rows if row["quantity"] == "link_speed"]
+    assert (agreed["verdict"], agreed["value"]) == ("FAIL", 10e6), agreed["reason"]
+    assert "Port a ran at 10" in str(agreed["evidence"]["doubts"])
+    rows = [row for row in rows if "test_less_was_agreed" not in row["test"]]
     counted = {row["quantity"]: row["verdict"] for row in rows if row["quantity"] != "throughput"}
     assert counted == dict.fromkeys(COUNTED, "PASS")
     rows = {row["test"].split("::")[1].split("[")[0]: row for row in rows if row["quantity"] == "throughput"}
@@ -102,7 +114,7 @@ def test_settings_of_a_test(lab: Guest, pair: Callable[[str], Pair], suite: Suit
         assert said in rows[name]["reason"]
     for model, what in (
         ("e1000e", "settings that tests asked for"),
-        ("rtl8139", "10M negotiated, because a test had both ports offer no more"),
+        ("rtl8139", "10M negotiated: as a test asked; because a port offers no more: FAIL by link_speed"),
         ("vmxnet3", "settings that its driver refuses"),
     ):
         survived(what, before[model], after[model])
