@@ -298,6 +298,13 @@ link = [{ name = "lan-wan", topology = "routed", speed = "100M", simulated = tru
   firewall = { rules = 5 }
   inspection = { rules = 5, side = "both" }
   rate_limit = "50 Mbps"
+  dpi = { side = "both" }
+  monitoring = { per_second = 20 }
+
+  [[device.state]]
+  name = "limited"
+  monitoring = { per_second = 20 }
+  cpu_limit = "50 %"
 """
 IN_A_STATE = """
 import pytest
@@ -305,19 +312,36 @@ import pytest
 @pytest.mark.netperf_link(device_state="everything")
 @pytest.mark.netperf_limit(power="<= 15 W")
 def test_it(netperf_link, netperf_record):
-    assert set(netperf_link.facts["device_state"]) == {"nat", "firewall", "inspection", "rate_limit"}
+    parts = {"nat", "firewall", "inspection", "rate_limit", "dpi", "monitoring"}
+    assert set(netperf_link.facts["device_state"]) == parts
     assert netperf_link.facts["proof"]["ttl_falls_by"] == 1
+    netperf_record("power", 5, "W")
+"""
+LIMITED = """
+import pytest
+
+@pytest.mark.netperf_link(device_state="limited")
+@pytest.mark.netperf_limit(power="<= 15 W")
+def test_limited(netperf_link, netperf_record):
     netperf_record("power", 5, "W")
 """
 
 
 def test_a_device_in_the_middle_in_every_state(home: Home, open_kernel: None):
-    """Forwarding, nftables and iptables in a user namespace, and no lock file of root's."""
+    """Forwarding, nftables, iptables and nDPI in a user namespace, and no lock file of root's; a control group is not
+    for everyone, and the row says so."""
     (home.path / "test_it.py").write_text(IN_A_STATE)
     (home.path / "bench.toml").write_text(DEVICE)
     done = home.run("--netperf-bench=bench.toml")
     assert done.returncode == 0, done.stdout + done.stderr
     assert home.sheet()["verdict"] == "ACCEPTED"
+    shutil.rmtree(home.path / "netperf-results")
+    (home.path / "test_it.py").write_text(LIMITED)
+    home.run("--netperf-bench=bench.toml")
+    (row,) = home.sheet()["rows"]
+    assert row["verdict"] == "ERROR"
+    assert "cpu_limit needs a control group, and the kernel refuses " in row["reason"]
+    assert "run as root" in row["reason"]
 
 
 # Where it does not
