@@ -29,6 +29,7 @@ __all__ = ["TTL", "DevicePorts"]
 TTL: Final = 64
 """With which packets leave."""
 _HEARD_SECONDS: Final = 0.3
+_OPEN_SECONDS: Final = 5.0  # once a packet has passed
 _POLL_SECONDS: Final = 0.02
 _ON_ITS_OWN: Final = ("accept_ra", "autoconf", "accept_redirects")
 """What the kernel would do by itself with what a router says: addresses and routes that nobody asked for."""
@@ -38,6 +39,7 @@ class DevicePorts(PhysicalPair):
     """What both topologies have in common. ``spec`` has what that of a pair has, and ``translates``: whether the device
     is in a state in which it translates addresses."""
 
+    proof_seconds = 40.0  # a port with spanning tree (IEEE 802.1D) listens and learns for 30 s before it forwards
     ttl_falls_by: int
     """How much less the TTL is at the far end."""
 
@@ -76,6 +78,7 @@ class DevicePorts(PhysicalPair):
     def prove(self) -> None:
         """See `Pair`: carriers, next hops, the way there and back of each IP version, and what is between the ports."""
         started = time.monotonic()
+        self.proof_seconds = type(self).proof_seconds
         seen: dict[str, str] = {}
         with contextlib.ExitStack() as stack:
             probes = self.both(lambda end: self._probes(end, stack))
@@ -115,6 +118,7 @@ class DevicePorts(PhysicalPair):
         back = seen_as(sender, receiver, self.proof_seconds)
         if back is None:
             raise LinkError(f"no IPv{version} packet passes from a to b{self.where_to_look()}")
+        self.proof_seconds = min(self.proof_seconds, _OPEN_SECONDS)
         for source, target, ends, to in (
             (sender, receiver, "ab", None),
             (receiver, sender, "ba", back),

@@ -19,6 +19,7 @@ from pytest_netperf.links.physical import given_address
 __all__ = ["RoutedPorts"]
 
 _POLL_SECONDS: Final = 0.02
+_ANSWERED_SECONDS: Final = 10.0  # once both gateways have answered, every port on the way forwards
 _SCOPE_LINK: Final = "fe80:"
 _ANSWERED: Final = 0x02 | 0x04 | 0x08 | 0x10 | 0x80  # linux/neighbour.h: reachable, stale, delay, probe, permanent
 _DISCARD: Final = 9
@@ -64,6 +65,7 @@ class RoutedPorts(DevicePorts):
                         f"end {end}: its gateway {gateway} is port {other} itself ({mac}): the two ports are connected "
                         "to each other, without a device that forwards between them"
                     )
+        self.proof_seconds = min(self.proof_seconds, _ANSWERED_SECONDS)
         return {"gateways_resolved": found}
 
     def _resolve(self, end: str) -> dict[str, str | None]:

@@ -32,7 +32,7 @@ pytestmark = [
 def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
     monkeypatch.setenv("NETPERF_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(PhysicalPair, "carrier_seconds", 1.0)
-    monkeypatch.setattr(PhysicalPair, "proof_seconds", 1.0)
+    monkeypatch.setattr(DevicePorts, "proof_seconds", 1.0)
     box = Box(secrets.token_hex(3))
     yield box
     box.remove()
