@@ -13,18 +13,24 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from newer_iperf3 import why_not
+
+# How long an example takes says how busy this machine is, and nothing about what is tested.
+settings.register_profile("netperf", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("netperf")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def state_folder() -> Iterator[None]:
     """No test reads or writes the tester references of the user who runs the tests; a run that needs one shares it.
 
-    And no pytest that a test starts loads the plugin of hypothesis, which takes half of such a process's time.
+    And no pytest that a test starts loads the plugin of hypothesis, which takes half of such a process's time, or has
+    its tests shuffled where the outer one has (`tox -e random`).
     """
     with tempfile.TemporaryDirectory(prefix="netperf-state-") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", folder)
-        patch.setenv("PYTEST_ADDOPTS", "-pno:hypothesispytest")
+        patch.setenv("PYTEST_ADDOPTS", "-pno:hypothesispytest -pno:randomly")
         yield
 
 

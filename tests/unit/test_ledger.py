@@ -4,7 +4,7 @@ import random
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from record_samples import DEVICE, RUN, make_row, plan_of
 
@@ -268,7 +268,7 @@ def test_a_required_attempt_keeps_the_row_required():
 # Whatever comes
 
 
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50)
 @given(runs(), st.randoms(use_true_random=False))
 def test_order_of_arrival_has_no_influence(run, rng: random.Random):
     planned, rows, running, complete = run
@@ -277,7 +277,7 @@ def test_order_of_arrival_has_no_influence(run, rng: random.Random):
     assert build_sheets(RUN, planned, shuffled, running=running, complete=complete) == first
 
 
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50)
 @given(runs())
 def test_accepted_means_everything_planned_was_selected_arrived_and_passed(run):
     everything_planned, everything_arrived, running, complete = run
@@ -302,7 +302,6 @@ def test_accepted_means_everything_planned_was_selected_arrived_and_passed(run):
         assert sheet.sentence.endswith(".")
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(Verdict), min_size=1, max_size=4), st.sampled_from(Verdict))
 def test_one_more_attempt_never_improves(verdicts, more):
     def judged(attempts):
