@@ -157,11 +157,12 @@ class Guest:
         self._answers.clear()
         self.qmp("set-action", reboot="reset")
         self.qmp("system_reset")
-        self.qmp("set-action", reboot="shutdown")  # a kernel that panics ends the guest
         try:
             self._wait_ready()
         except TimeoutError as error:
             raise GuestError(f"the guest did not boot again ({error}){self.console()}") from None
+        # Not earlier: the BIOS sees that it has run before, and resets once more.
+        self.qmp("set-action", reboot="shutdown")
 
     def _wait_ready(self) -> None:
         self.release = str(self._answer(0, "ready", _BOOT_SECONDS)["ready"])
