@@ -13,6 +13,8 @@ import contextlib
 import os
 import statistics
 import sys
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
@@ -24,6 +26,7 @@ from pytest_netperf.live.progress import Progress
 from pytest_netperf.live.relay import Receiver, Sender, progress_of
 from pytest_netperf.live.view import TableView
 from pytest_netperf.observe.measure import measure
+from pytest_netperf.observe.watch import Arrived
 from pytest_netperf.traffic.iperf3 import Iperf3Engine
 from pytest_netperf.traffic.result import Workload
 
@@ -87,6 +90,29 @@ def compare(owner: Owner, speed_bps: float | None, mtu: int, rounds: int, second
     return median
 
 
+def cpu_of_a_look(looks: int = 300) -> float:
+    """Seconds of CPU for a look: sent, received and drawn. It hardly depends on what else the machine does."""
+    view = TableView(Screen())
+    done = threading.Semaphore(0)
+
+    def show(progress: Progress) -> None:
+        view.show(progress)
+        done.release()
+
+    receiver = Receiver(show, progress_of)
+    teller = Teller(Sender(receiver.address), looks)
+    began = 0.0
+    for number in range(looks + 20):
+        if number == 20:  # rich is imported now
+            began = time.process_time()
+        teller(10.0 + number, {"forward": Arrived(1.0, 2.3e9)})
+        done.acquire()
+    took = time.process_time() - began
+    receiver.close()
+    view.close()
+    return took / looks
+
+
 def rate_of(engine: Iperf3Engine, link: Link, workload: Workload, tell: Teller | None) -> float:
     return measure(engine, link, workload, slots=1, tell=tell).result.flows[0].received_bps or 0.0
 
@@ -95,6 +121,7 @@ def main() -> None:
     smoke = "--smoke" in sys.argv
     rounds, seconds = (1, 2) if smoke else (8, 6)
     print(f"live view: {rounds} rounds of {seconds} s with it and {seconds} s without, on each link; goal >= {GOAL}")
+    print(f"  a look takes {cpu_of_a_look() * 1e3:.2f} ms of CPU, once a second for each running measurement")
     owner = Owner()
     medians = [compare(owner, speed_bps, mtu, rounds, seconds) for speed_bps, mtu in (LINKS[1:3] if smoke else LINKS)]
     owner.close()
