@@ -43,7 +43,7 @@ class Below:
     @staticmethod
     def fits(config: pytest.Config, reporter: Any) -> bool:
         """Whether pytest itself writes, and nobody writes between its words: not another reporter, not -s."""
-        return type(reporter).__module__ == "_pytest.terminal" and config.getoption("capture") != "no"
+        return type(reporter).__module__ == "_pytest.terminal" and config.getoption("capture", "no") != "no"
 
     @contextlib.contextmanager
     def __call__(self) -> Iterator[IO[str]]:
