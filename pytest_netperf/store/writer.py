@@ -30,10 +30,16 @@ MOST_EVENTS = 20_000
 MOST_BYTES = 64_000_000
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 _AT_ONCE = 200
+_AT_REST = frozenset({"row", "finished", "closed"})
+"""Lines that are written when no test runs."""
 
 
 class StoreWriter:
-    """One run on its way into the store: a database, or the file beside the output. ``put`` never waits."""
+    """One run on its way into the store: a database, or the file beside the output. ``put`` never waits.
+
+    For the file, which every run has, there is a thread only while a test's rows are written, behind the test: a
+    process with a thread cannot be forked without a warning, and tests may do that.
+    """
 
     def __init__(self, target: URL | Path, run_id: str) -> None:
         self._target = target
@@ -48,8 +54,14 @@ class StoreWriter:
         self._run_id = run_id
         self._changed = threading.Condition()
         self._ending = False
-        self._thread = threading.Thread(target=self._work, name="netperf-store", daemon=True)
-        self._thread.start()
+        self._brief = isinstance(target, os.PathLike)
+        self._thread: threading.Thread | None = None
+        self._alive = False
+        """The thread is there and will look at the queue again."""
+        self._dead = False
+        if not self._brief:
+            with self._changed:
+                self._wake()
 
     def put(self, event: JournalLine) -> None:
         """Take one line of the journal, which is on the disk already."""
@@ -60,14 +72,25 @@ class StoreWriter:
                 return
             self._lines.append(event)
             self._bytes += len(event.body)
-            self._changed.notify_all()
+            if not self._brief or event.kind in _AT_REST:
+                self._wake()
+
+    def _wake(self) -> None:
+        """Let the thread look at the queue; the lock is held."""
+        if not self._alive and not self._dead:
+            self._alive = True
+            self._thread = threading.Thread(target=self._work, name="netperf-store", daemon=True)
+            self._thread.start()
+        self._changed.notify_all()
 
     def close(self, patience_s: float = 5.0) -> str | None:
         """Wait a moment for what is on its way. A sentence when not everything is stored, with the way out."""
         with self._changed:
             self._ending = True
-            self._changed.notify_all()
-        self._thread.join(patience_s)
+            if self._lines or self._alive:
+                self._wake()
+        if self._thread is not None:
+            self._thread.join(patience_s)
         with self._changed:
             missing = self._taken - self._stored
             if not missing:
@@ -80,9 +103,10 @@ class StoreWriter:
         wait_s = FIRST_WAIT_S
         while True:
             with self._changed:
-                while not self._lines and not self._ending:
+                while not self._lines and not self._ending and not self._brief:
                     self._changed.wait()
                 if not self._lines:
+                    self._alive = False
                     break
                 batch = [self._lines[i] for i in range(min(_AT_ONCE, len(self._lines)))]
             try:
@@ -93,11 +117,13 @@ class StoreWriter:
             except NetperfError as error:
                 self._problem = str(error)
                 if self._ending:
+                    self._alive = False
                     break
                 self._pause(wait_s)
                 wait_s = min(LONGEST_WAIT_S, wait_s * 2)
             except Exception as error:  # noqa: BLE001 - a thread that dies would say nothing to anybody
                 self._problem = f"{type(error).__name__}: {error}"
+                self._alive, self._dead = False, True
                 break
         if database is not None:
             database.close()

@@ -434,6 +434,25 @@ def test_runs_that_write_into_one_file_at_once(tmp_path, capsys):
     assert verdicts_of(capsys, f"sqlite:///{tmp_path}/results.db", "SN-3") == [("ACCEPTED", True)]
 
 
+def test_while_a_test_runs_the_file_has_no_thread(tmp_path):
+    """Tests may fork, which a process with threads is warned about."""
+    lines = journal_lines(record(tmp_path))
+    writer = StoreWriter(tmp_path / "results.db", "r1")
+    for line in lines[:3]:  # run, plan, running
+        writer.put(line)
+    assert writer._thread is None
+    assert lines[3].kind == "row"
+    writer.put(lines[3])
+    writer._thread.join(20)
+    assert not writer._thread.is_alive()
+    with contextlib.closing(sqlite3.connect(tmp_path / "results.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM netperf_event").fetchone() == (4,)
+    for line in lines[4:]:
+        writer.put(line)
+    assert writer.close(20) is None
+    assert StoreWriter(tmp_path / "results.db", "r2").close() is None
+
+
 def test_the_writer_gives_up_on_a_slow_database_and_has_bounds(tmp_path, url, monkeypatch):
     from pytest_netperf.store import writer as module
 
