@@ -81,7 +81,7 @@ LOT_TESTS = """
 import pytest
 
 
-@pytest.mark.netperf_limit(throughput=">= 90 Mbps")
+@pytest.mark.netperf_limit(throughput=">= 88 Mbps")
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_line_rate(iperf3, direction):
     iperf3.tcp(direction=direction)
