@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_netperf.bench.state_commands import StateCommands, filled, words_of
@@ -27,6 +26,8 @@ SYSTEMS: Final = ("linux", "openwrt", "opnsense", "routeros")
 @functools.cache
 def read_system(name: str) -> dict[str, Any]:
     """The file of one operating system: what it was tried on, its sources, and a table for each part of a state."""
+    from importlib import resources  # late: most benches tell no device anything
+
     return tomllib.loads(resources.files("pytest_netperf.bench").joinpath("os", f"{name}.toml").read_text("utf-8"))
 
 

