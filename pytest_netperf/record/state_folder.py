@@ -37,11 +37,12 @@ def replace_file(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """While it is held, no other process holds this file; without a lock where there can be none."""
+    """While it is held, no other process holds this file or folder; without a lock where there can be none."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # who writes beside it will hear what is wrong with the folder
             path.parent.mkdir(parents=True, exist_ok=True)
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
+            fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
             stack.callback(os.close, fd)
             fcntl.flock(fd, fcntl.LOCK_EX)
         yield

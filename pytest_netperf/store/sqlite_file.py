@@ -23,8 +23,8 @@ _BUSY_S = 10.0
 
 
 def lock_of(path: Path) -> Path:
-    """The file that is locked while the tables of a store are made or changed."""
-    return path.with_name(f".{path.name}.lock")
+    """What is locked while the tables of a store are made or changed: its folder, so that nothing is left beside it."""
+    return path.absolute().parent
 
 
 class SqliteFile:
