@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_netperf import collection, history
-from pytest_netperf.errors import ConfigError, DeviceError, MarkError, NetperfError, ServiceMissingError, StationError
+from pytest_netperf.errors import (
+    ConfigError,
+    DeviceError,
+    LateRequestError,
+    MarkError,
+    NetperfError,
+    ServiceMissingError,
+    StationError,
+)
 from pytest_netperf.fixtures import PLAN, PROBLEM, SESSION
 from pytest_netperf.session import LinkHandle
 
@@ -31,6 +39,7 @@ __all__ = [
     "judge",
     "links_up",
     "not_applicable",
+    "not_planned",
     "running",
 ]
 
@@ -138,6 +147,23 @@ def judge(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRep
         _judge(item, call, report)
     except Exception as error:  # noqa: BLE001 - a fault of ours fails this test; it must not end the run of all others
         _could_not_judge(item, report, error)
+
+
+def not_planned(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """A test that asked for a fixture of ours too late has a row for each device all the same: none is accepted by a
+    run that did not do what it should.
+    """
+    error = call.excinfo.value if call.excinfo is not None else None
+    if not isinstance(error, LateRequestError):
+        return
+    from pytest_netperf.options import select_devices
+    from pytest_netperf.record.canonical import encode
+    from pytest_netperf.rows import never_planned
+
+    session = item.config.stash[SESSION]
+    serials = select_devices(session.options, session.bench)
+    devices = [device for device in session.bench.devices if device.serial in serials]
+    setattr(report, ROWS_ATTRIBUTE, encode(never_planned(item.nodeid, devices, str(error))).decode())
 
 
 def _could_not_judge(item: pytest.Item, report: pytest.TestReport, error: Exception) -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "ConfigError",
     "DeviceError",
     "KeeperError",
+    "LateRequestError",
     "LimitError",
     "LinkError",
     "MarkError",
@@ -53,6 +54,10 @@ class BenchError(ConfigError):
 
 class MarkError(ConfigError):
     """A wrong argument of a mark or of a traffic call."""
+
+
+class LateRequestError(MarkError):
+    """A fixture of ours that collection did not see: nobody planned a row for the test that asks for it."""
 
 
 class LimitError(ConfigError):

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_netperf import history, live_view
 from pytest_netperf.collection import ItemPlan
-from pytest_netperf.errors import ConfigError, MarkError, NetperfError
+from pytest_netperf.errors import ConfigError, LateRequestError, MarkError, NetperfError
 from pytest_netperf.session import LinkHandle, NetperfSession, Recorded, TrafficCall
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def netperf_link(request: pytest.FixtureRequest) -> Iterator[LinkHandle]:
     session: NetperfSession = request.config.stash[SESSION]
     plan = getattr(request, "param", None)
     if plan is None:
-        raise MarkError(
+        raise LateRequestError(
             "netperf_link has no link here: it was asked for by request.getfixturevalue() or by a fixture that pytest "
             "does not see at collection (a step of pytest-bdd); name netperf_link or iperf3 among the arguments of the "
             "test, or in its mark usefixtures"
@@ -257,7 +257,7 @@ def netperf_device(request: pytest.FixtureRequest) -> Device:
     """The device under test: ``serial``, ``model``, ``batch``, ``links``."""
     plan = request.node.stash.get(PLAN, None)
     if plan is None:
-        raise MarkError("netperf_device has no device here; name it among the arguments of the test itself")
+        raise LateRequestError("netperf_device has no device here; name it among the arguments of the test itself")
     device: Device = plan.device
     return device
 

@@ -287,6 +287,8 @@ def pytest_runtest_makereport(
     attempts.hide_ours(item, call, report)
     if PLAN in item.stash:
         attempts.judge(item, call, report)
+    else:
+        attempts.not_planned(item, call, report)
     return report
 
 

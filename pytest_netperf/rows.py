@@ -6,7 +6,7 @@ ended early all become rows, and none of them can be a PASS.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,16 +25,17 @@ from pytest_netperf.judge.statistic import MEAN, Statistic, quantity_of, statist
 from pytest_netperf.judge.values import TRAFFIC_QUANTITIES
 from pytest_netperf.judge.verdict import Verdict, worst
 from pytest_netperf.quantities import get_quantity
-from pytest_netperf.record.schema import Evidence, Row
+from pytest_netperf.record.schema import DeviceInfo, Evidence, Row
 from pytest_netperf.record.together import OWN_CHECK
 from pytest_netperf.session import Recorded, TestRun
 from pytest_netperf.trials import Trial, trials_of
 
 if TYPE_CHECKING:
     from pytest_netperf.bench.baseline import Baseline
+    from pytest_netperf.bench.model import Device
     from pytest_netperf.traffic.result import Workload
 
-__all__ = ["NOT_AS_SOLD", "Ending", "rows_of", "summary", "unjudged"]
+__all__ = ["NOT_AS_SOLD", "Ending", "never_planned", "rows_of", "summary", "unjudged"]
 
 
 NOT_AS_SOLD = "Look at the cable with both ends, at what the ports advertise, and at the slot; or mend the bench file."
@@ -106,6 +107,23 @@ def unjudged(plan: ItemPlan, reason: str, attempt: int) -> list[Row]:
     """The planned rows of a test that could not be judged."""
     rows = [(key, _empty(plan, key, Verdict.ERROR, reason, "Report this fault.")) for key in plan.keys]
     return [msgspec.structs.replace(row, id=plan.row_id(key), attempt=attempt) for key, row in rows]
+
+
+def never_planned(test: str, devices: Iterable[Device], reason: str) -> list[Row]:
+    """A row for each device of a test whose rows nobody could plan."""
+    return [
+        Row(
+            id=f"{test}::{UNSTATED}[{device.serial}]",
+            test=test,
+            device=DeviceInfo(serial=device.serial, model=device.model, batch=device.batch),
+            quantity=UNSTATED,
+            unit="",
+            verdict=Verdict.ERROR,
+            reason=reason,
+            next_step="Correct the test and run it again.",
+        )
+        for device in devices
+    ]
 
 
 def _rows_of_key(plan: ItemPlan, run: TestRun, trials: list[Trial], key: str, rule: DecisionRule) -> Iterator[Row]:

@@ -252,6 +252,23 @@ def test_link(netperf_record):
     assert run.code == 1
 
 
+def test_no_device_is_accepted_by_a_run_with_a_test_that_nobody_could_plan(project):
+    project.write(
+        test_late="""
+def test_late(request):
+    request.getfixturevalue("iperf3").tcp()
+
+@pytest.mark.netperf_limit(power="<= 15 W")
+def test_power(netperf_record):
+    netperf_record("power", 13, "W")
+"""
+    )
+    run = project.run()
+    assert (run.code, run.sheet["verdict"]) == (1, "NOT PROVEN"), run.text
+    verdicts = {row["id"].split("::")[-1]: row["verdict"] for row in run.sheet["rows"]}
+    assert verdicts == {"measurement[SIM-0001]": "ERROR", "power": "PASS"}
+
+
 def test_fixtures_that_pytest_does_not_see_say_what_to_write(project, workers):
     project.write(
         test_hidden="""
@@ -278,4 +295,4 @@ def test_positional(iperf3):
         "'Iperf3' object has no attribute 'tpc'", "iperf3.tcp(sterams=...): unknown argument; did you mean 'streams'?",
     )  # fmt: skip
     assert run.code == 1
-    assert sorted(run.verdicts.values()) == ["ERROR"] * 3
+    assert sorted(row["verdict"] for row in run.rows.values()) == ["ERROR"] * 7
