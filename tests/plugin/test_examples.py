@@ -54,7 +54,7 @@ SUITES = {
     ),
     "power_and_temperature": Expected({"SIM-0001": "ACCEPTED"}, rows=5),
     "own_engine": Expected({"SIM-0001": "ACCEPTED"}, rows=2, arguments=("-k", "line_rate or forward")),
-    "properties": Expected({"CABLE-0001": "ACCEPTED", "ROUTER-0001": "ACCEPTED"}, rows=9),
+    "properties": Expected({"CABLE-0001": "ACCEPTED", "ROUTER-0001": "ACCEPTED"}, rows=8),
     "ci_without_root": Expected({"SIM-0001": "ACCEPTED"}, rows=3),
     "r86s_g2": Expected({"R86S-G2-0001": "ACCEPTED"}, rows=24, arguments=("--burn-in=3",)),
     "apu1c": Expected({"APU1-0001": "ACCEPTED"}, rows=16),
