@@ -26,5 +26,5 @@ def test_five_lines_and_a_sheet_on_this_kernel(suite: Suite, lab: Guest, survive
     assert (sheet["verdict"], sheet["simulated"]) == ("ACCEPTED", True)
     (row,) = sheet["rows"]
     assert lab.release in json.dumps(sheet)
-    assert row["value"] < row["ceiling"]
+    assert row["value"] < 1.01 * row["ceiling"]  # the burst of the shaper, in four seconds
     survived(f"a simulated 100M link on kernel {lab.release}: {row['value'] / 1e6:.1f} Mbit/s, ACCEPTED")
