@@ -40,11 +40,10 @@ def sha256(data: bytes) -> str:
 
 def clean_row(row: Row) -> Row:
     """The row without numbers that are none: NaN and infinity become None, and leave the series."""
-    changes: dict[str, Any] = {}
-    for field in ("value", "limit_low", "limit_high", "ceiling", "margin", "duration_s"):
-        number = getattr(row, field)
-        if number is not None and not math.isfinite(number):
-            changes[field] = None
+    numbers = ((field, getattr(row, field)) for field in row.__struct_fields__)
+    changes: dict[str, Any] = {
+        field: None for field, number in numbers if isinstance(number, float) and not math.isfinite(number)
+    }
     series = row.evidence.series
     finite = tuple(p for p in series if all(map(math.isfinite, (p.start_s, p.seconds, p.throughput_bps))))
     if len(finite) != len(series):

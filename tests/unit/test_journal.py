@@ -104,6 +104,8 @@ def test_odd_evidence_never_costs_the_row(tmp_path):
     row = make_row(
         value=float("nan"),
         margin=float("inf"),
+        uncertainty=float("nan"),
+        expected=float("-inf"),
         evidence=Evidence(
             series=(
                 SeriesPoint(start_s=0, seconds=1, throughput_bps=float("nan")),
@@ -120,7 +122,7 @@ def test_odd_evidence_never_costs_the_row(tmp_path):
         ),
     )
     (back,) = read_journal(write(tmp_path, [row])).rows
-    assert (back.value, back.margin) == (None, None)
+    assert (back.value, back.margin, back.uncertainty, back.expected) == (None, None, None, None)
     assert [point.throughput_bps for point in back.evidence.series] == [2e9]
     assert back.evidence.facts == {"path": "x", "colour": "red", "pair": {"(1, 2)": "x"}, "bad": "a?b", "nan": None}
     assert back.evidence.documents == {"client": "?{"}
