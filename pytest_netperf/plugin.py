@@ -137,11 +137,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         raise pytest.Collector.CollectError(f"{definition.nodeid}: {error}") from None
 
 
+def _relate_to_baseline(limits: tuple[Limit, ...]) -> bool:
+    return any(limit.relative_to is not None and limit.relative_to.startswith("baseline:") for limit in limits)
+
+
 def _refuse_baselines(
     session: NetperfSession, device: Device, limits: tuple[Limit, ...], link: LinkPlan | None = None
 ) -> None:
     """Raise LimitError for a limit that relates to a baseline that does not exist."""
-    if not any(limit.relative_to is not None and limit.relative_to.startswith("baseline:") for limit in limits):
+    if not _relate_to_baseline(limits):
         return
     known: dict[str, object] = {"device": device.serial, "model": device.model, "batch": device.batch}
     if link is not None:
@@ -245,12 +249,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _plan_of(item: pytest.Item) -> collection.ItemPlan | None:
-    if collection.plan_of(item, ()) is None:
+    bare = collection.plan_of(item, ())
+    if bare is None:
         return None
     try:
         collection.refuse_late_marks(item)
-        baselines = item.config.stash[SESSION].baselines
-        plan = collection.plan_of(item, _limits_of(item, item.config), _method_of(item, item.config), baselines)
+        limits = _limits_of(item, item.config)
+        concerned = bare.device.model is not None or _relate_to_baseline(limits)  # else there is nothing to load
+        baselines = item.config.stash[SESSION].baselines if concerned else None
+        plan = collection.plan_of(item, limits, _method_of(item, item.config), baselines)
         if plan is None or not item.ihook.pytest_netperf_probes.get_hookimpls():
             return plan
         from pytest_netperf.probes import probes_of

@@ -16,6 +16,7 @@ from pytest_netperf.report.language import load_words
 from pytest_netperf.report.logo import logo_address
 from pytest_netperf.report.page import page_context, typeset
 from pytest_netperf.report.qr import qr_svg
+from pytest_netperf.report.template_cache import compiled_templates
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -57,6 +58,7 @@ def _template(folder: Path | None) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_plain,
+        bytecode_cache=compiled_templates() if folder is None else None,
     )
     environment.filters["typeset"] = typeset
     return environment.get_template(_NAME)
