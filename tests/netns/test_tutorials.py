@@ -90,6 +90,8 @@ def test_physical_pair(tmp_path: Path) -> None:
         assert 'serial = "DEVICE-1"' in bench
         assert f"altname-{a}" in bench
         assert f"altname-{b}" in bench
+        assert 'speed = "10G"' in bench
+        reader.write("bench.toml", bench.replace('speed = "10G"', 'speed = "40G"'))
         checked = reader.types("bench check")
         assert checked.returncode == 0, checked.stdout
         assert "nothing wrong" in checked.stdout

@@ -89,7 +89,7 @@ def test_a_journal_cut_before_its_plan_says_that_nobody_knows_what_was_expected(
     ("arguments", "code", "says"),
     [
         ([], 2, "usage: pytest-netperf"),
-        (["shet", "x"], 2, "invalid choice: 'shet'"),
+        (["shet", "x"], 2, "there is no command 'shet': did you mean sheet?"),
         (["sheet"], 2, "the following arguments are required: JOURNAL"),
         (["sheet", "none.jsonl"], 2, "none.jsonl: there is no such journal"),
         (["sheet", "."], 2, ".: cannot read this journal: Is a directory"),
