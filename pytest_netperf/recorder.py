@@ -330,10 +330,12 @@ class Recorder:
         return last_words(shown(journal))
 
     def _tell(self, terminal: Terminal, width: int) -> None:
-        from pytest_netperf.summary import Summary, shown
-
         self._is_told = True
         record = self._record
+        if record is None and not self._problems and not self._kept and not self._session.kept:
+            return  # a project that measures nothing need not load what tells of it
+        from pytest_netperf.summary import Summary, shown
+
         broken = record.broken if record is not None else None
         folder = shown(record.output if record is not None else self._options.output)
         url = " --store URL" * (not isinstance(self._options.store, Path))
