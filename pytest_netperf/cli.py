@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -165,6 +166,7 @@ def _clean_arguments(parser: argparse.ArgumentParser) -> None:
 def _clean(asked: argparse.Namespace) -> int:
     dry_run = asked.dry_run
     from pytest_netperf.device_states import rescue_devices
+    from pytest_netperf.links.cpu_group import left_groups
     from pytest_netperf.links.leftovers import kept_namespaces, remove_namespace
     from pytest_netperf.links.port_rescue import rescue_left_ports
 
@@ -179,7 +181,13 @@ def _clean(asked: argparse.Namespace) -> int:
         print(f"{'would remove' if dry_run else 'removing'} namespace {name}")
         if not dry_run:
             remove_namespace(name)
-    if not names and not rescued and not devices:
+    groups = left_groups()
+    for group in groups:
+        print(f"{'would remove' if dry_run else 'removing'} control group {group}")
+        if not dry_run:
+            with contextlib.suppress(OSError):  # another run did it meanwhile
+                group.rmdir()
+    if not names and not rescued and not devices and not groups:
         print("nothing to remove")
     return 1 if any(port.problems for port in rescued) or any(wrong for _, wrong in devices) else 0
 

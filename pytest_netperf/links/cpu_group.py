@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from pytest_netperf.errors import LinkError
 
-__all__ = ["CpuGroup", "Throttled", "remove_all"]
+__all__ = ["CpuGroup", "Throttled", "left_groups", "remove_all"]
 
 _PERIOD_US: Final = 100_000
 _LEAST_QUOTA_US: Final = 1000  # of the kernel
@@ -40,7 +40,9 @@ class CpuGroup:
     def __init__(self, name: str, share: float) -> None:
         """``share``: of one CPU, such as 0.25."""
         parent, is_v2 = _hierarchy()
-        _remove_those_of_the_dead(parent)
+        for folder in _those_of_the_dead(parent):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
         self._folder = parent / f"netperf-{Path('/proc/self').readlink().name}-{name}"
         self._parent, self._is_v2 = parent, is_v2
         self._quota_us = max(_LEAST_QUOTA_US, round(share * _PERIOD_US))
@@ -136,9 +138,15 @@ def _hierarchy() -> tuple[Path, bool]:
     )
 
 
-def _remove_those_of_the_dead(parent: Path) -> None:
-    """A keeper that was killed itself leaves an empty folder."""
-    for folder in parent.glob("netperf-[0-9]*-*"):
-        if not Path("/proc", folder.name.split("-")[1]).exists():
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+def left_groups() -> list[Path]:
+    """The empty folders of keepers that were killed themselves; any later keeper with a limit removes them too."""
+    try:
+        parent, _ = _hierarchy()
+    except LinkError:
+        return []
+    return _those_of_the_dead(parent)
+
+
+def _those_of_the_dead(parent: Path) -> list[Path]:
+    folders = sorted(parent.glob("netperf-[0-9]*-*"))
+    return [folder for folder in folders if not Path("/proc", folder.name.split("-")[1]).exists()]

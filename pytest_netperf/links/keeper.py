@@ -161,8 +161,6 @@ class Keeper:
 
     def _leave(self) -> NoReturn:
         """End everything that runs here, bring physical ports home, and exit; the kernel takes down the rest."""
-        if (groups := sys.modules.get("pytest_netperf.links.cpu_group")) is not None and not self._has_ports[0]:
-            groups.remove_all()
         if self._has_ports[0]:
             with contextlib.suppress(OSError):
                 os.kill(-1, signal.SIGKILL)  # as pid 1: every process of this PID namespace
@@ -173,6 +171,8 @@ class Keeper:
                     except Exception as error:  # noqa: BLE001 - the other links must come home all the same
                         with contextlib.suppress(OSError):  # whoever could read it has gone too
                             print(f"ERROR: pytest-netperf: {error}", file=sys.stderr, flush=True)
+        if (groups := sys.modules.get("pytest_netperf.links.cpu_group")) is not None:
+            groups.remove_all()  # behind the ports, which matter more
         os._exit(0)
 
     def _is_abandoned(self) -> bool:

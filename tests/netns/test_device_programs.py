@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_netperf.cli import main
 from pytest_netperf.errors import LinkError
 from pytest_netperf.links import cpu_group, device_programs
 from pytest_netperf.links.cpu_group import CpuGroup
@@ -27,6 +28,7 @@ from pytest_netperf.traffic.result import Workload
 
 pytestmark = [
     pytest.mark.netns,
+    pytest.mark.kept_namespaces,  # control groups are the machine's too, and `clean` removes those of the dead
     pytest.mark.skipif(not has_capabilities(), reason="needs root to make links and control groups in this process"),
 ]
 
@@ -153,7 +155,9 @@ def test_cgroup_2_where_it_has_the_controller(monkeypatch, tmp_path):
     assert list(tmp_path.glob("netperf-*")) == []
 
 
-def test_the_group_of_a_killed_owner_goes_too():
+@pytest.mark.parametrize("keeper_too", [False, True], ids=["owner", "owner and keeper"])
+def test_the_group_of_a_killed_owner_goes_too(keeper_too, capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("NETPERF_STATE", str(tmp_path))  # no port of another test's run is brought home here
     script = (
         "from pytest_netperf.links.owner import Owner\n"
         "from pytest_netperf.links.link import bring_up\n"
@@ -166,10 +170,17 @@ def test_the_group_of_a_killed_owner_goes_too():
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"
-        assert len(groups()) == 1
+        (group,) = groups()
+        if keeper_too:
+            os.kill(int(group.name.split("-")[1]), signal.SIGKILL)
     finally:
         process.send_signal(signal.SIGKILL)
         process.communicate()
+    if keeper_too:
+        assert groups() == [group], "nobody was left to remove it"
+        for dry_run, said in ((["--dry-run"], "would remove"), ([], "removing")):
+            assert main(["clean", *dry_run]) == 0
+            assert f"{said} control group {group}" in capsys.readouterr().out
     deadline = time.monotonic() + 5
     while groups() and time.monotonic() < deadline:
         time.sleep(0.02)
