@@ -48,6 +48,8 @@ def netperf_attach(request: pytest.FixtureRequest, netperf_device: Device) -> Ca
         data = content.encode() if isinstance(content, str) and name is not None else content
         if isinstance(data, str | os.PathLike):
             path = Path(data)
+            if path.exists() and not path.is_file():  # a device or pipe may have no end
+                raise ConfigError(f"{call}: {path} is no file; give one")
             try:
                 name, data = name or path.name, path.read_bytes()
             except OSError as error:

@@ -104,6 +104,7 @@ def test_power(netperf_record, netperf_attach, tmp_path):
         (lambda: netperf_attach(b"x"), "bytes have no name"),
         (lambda: netperf_attach(b"x", name="a/b"), "is not the name of a file"),
         (lambda: netperf_attach(tmp_path / "none"), "cannot be read: No such file"),
+        (lambda: netperf_attach("/dev/zero"), "/dev/zero is no file"),
         (lambda: netperf_attach(bytes(100_000_001), name="big"), "more than the 100000000"),
     ]:
         with pytest.raises(ConfigError, match=says):
